@@ -130,7 +130,8 @@ impl<K> Remnant<K> {
         self.stash.as_ref()
     }
 
-    /// Whether the addresses are still reserved by this process.
+    /// Whether the addresses are held in here. If not, the driver has lost them, or has been given
+    /// them and failed.
     #[must_use]
     pub fn holds_addresses(&self) -> bool {
         self.range.is_some()
@@ -197,7 +198,7 @@ impl<D: Driver, K> Block<D, Paused<K>> {
     ///
     /// # Errors
     /// `Unchanged` with the block and the backing when the driver refused; `InvalidArgument` when
-    /// the backing has another size, device or driver, or `access` is empty.
+    /// the backing has another size, device or driver, or `access` does not begin with the owner.
     pub fn attach(
         self,
         backing: Backing<D>,
@@ -206,12 +207,12 @@ impl<D: Driver, K> Block<D, Paused<K>> {
         if backing.bytes() != self.range.bytes()
             || backing.device() != self.range.device()
             || !backing.belongs_to(&self.driver)
-            || access.is_empty()
+            || access.first() != Some(&self.range.device())
         {
             let error = Error::new(
                 ErrorKind::InvalidArgument,
                 Operation::Map,
-                "this physical memory does not fit the block",
+                "this physical memory or access does not fit the block",
             )
             .with_address(self.address())
             .with_device(self.device())
@@ -291,6 +292,13 @@ impl<D: Driver, K> Block<D, Attached<D, K>> {
         })
     }
 
+    /// Gives the block up: its memory and addresses stay with the process and count as leaks, its
+    /// stash stays readable. For a block that can neither be settled nor detached.
+    pub fn abandon(self) -> Remnant<K> {
+        self.state.backing.abandon();
+        Remnant::of(self.range, self.bytes, self.state.stash)
+    }
+
     /// Unmaps, releases and gives the addresses back.
     ///
     /// # Errors
@@ -308,11 +316,22 @@ impl<D: Driver> Block<D, Active<D>> {
         &self.state.access
     }
 
-    /// Lets exactly these devices use the block, now and until it is paused.
+    /// Lets exactly these devices use the block, now and until it is paused. The owner is the
+    /// first of them: it copies what is [`Mapped`].
     ///
     /// # Errors
-    /// The driver's error; some devices may have got access already.
+    /// `InvalidArgument` when `access` does not begin with the owner; else the driver's error, and
+    /// some devices may have got access already.
     pub fn set_access(&mut self, access: &[Device]) -> Result<()> {
+        if access.first() != Some(&self.device()) {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                Operation::SetAccess,
+                "a block's own device comes first among those with access",
+            )
+            .with_address(self.address())
+            .with_device(self.device()));
+        }
         // SAFETY: an active block's backing is mapped in its range.
         unsafe { self.state.backing.set_access(&self.range, access) }?;
         self.state.access = access.to_vec();

@@ -16,6 +16,7 @@
 //!      `------------ free ------' `------ free -------'        from each state, once
 //! ```
 
+pub mod any;
 pub mod backing;
 pub mod block;
 pub mod deadline;

@@ -1,1 +1,63 @@
-//! Placeholder
+//! The rules of pausable GPU memory, over any [`Driver`](allocator_core::Driver).
+//!
+//! An [`Engine`] knows blocks by address and groups them by tag. [`Engine::pause`] gives the
+//! physical memory of a selection back to the device, [`Engine::resume`] puts physical memory
+//! under the same addresses again, [`Engine::free`] is legal in either state. What happens to the
+//! contents is a [`Policy`].
+//!
+//! The rules, each with a test that names it:
+//!
+//! 1. Nothing exits, aborts or panics: a failure is an [`Error`] that says what was tried, where,
+//!    how many bytes were wanted and are free, and who holds the memory.
+//! 2. A pause commits at its first detach: a failure before leaves every block, backup and count
+//!    as it was; after it the pause only rolls forward, and blocks whose driver call failed are
+//!    named. A resume is all or nothing.
+//! 3. One transition at a time; a second waits up to its timeout, then it is `Busy`.
+//! 4. Pausing what is paused and resuming what is active is counted, not an error.
+//! 5. Ownership is by address. A free never waits for a transition.
+//! 6. A tag belongs to the bytes: memory of one tag is never handed out under another.
+//! 7. Regions are a stack per thread ([`region`]).
+//! 8. Policies are given at allocation; a pause may override them for what it pauses.
+//! 9. No driver call and no copy happens under the registry's lock.
+//! 10. Access of peer devices is given again at every resume.
+//! 11. Reports give our own counts, and the device's free reading beside them.
+//! 12. A forked child is refused everything, and frees nothing of its parent's.
+
+#![forbid(unsafe_code)]
+
+mod allocate;
+mod capture;
+mod config;
+mod contents;
+mod engine;
+mod error;
+mod free;
+mod lookup;
+mod pause;
+mod peers;
+mod policy;
+mod reaper;
+pub mod region;
+mod registry;
+mod report;
+mod resume;
+mod stash;
+mod sync;
+mod tag;
+mod transfer;
+mod turn;
+
+pub use allocate::Allocation;
+pub use config::{Config, MAX_WORKERS};
+pub use engine::{CaptureGuard, Engine};
+pub use error::{Error, Failure, Holder, Result};
+pub use lookup::{BlockInfo, Stats, TagStats};
+pub use pause::PauseOptions;
+pub use policy::Policy;
+pub use registry::BlockState;
+pub use report::{Amount, DeviceReport, Phases, Report, TagReport};
+pub use resume::ResumeOptions;
+pub use stash::Backup;
+pub use tag::{Selection, Tag};
+
+pub use allocator_core::{Address, Device, ErrorKind, RawStream};

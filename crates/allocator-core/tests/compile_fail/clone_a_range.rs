@@ -1,0 +1,7 @@
+use allocator_core::Range;
+
+fn misuse(range: Range) -> (Range, Range) {
+    (range.clone(), range)
+}
+
+fn main() {}

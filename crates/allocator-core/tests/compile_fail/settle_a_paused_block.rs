@@ -1,0 +1,7 @@
+use allocator_core::{Driver, PausedBlock};
+
+fn misuse<D: Driver>(block: PausedBlock<D, ()>) {
+    let _ = block.settle();
+}
+
+fn main() {}

@@ -1,0 +1,157 @@
+//! Allocation.
+
+use std::sync::Arc;
+
+use allocator_core::{Address, Backing, Device, Driver, ErrorKind, Operation, PausedBlock, Stuck};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::policy::Policy;
+use crate::region::{self, Current};
+use crate::registry::Facts;
+use crate::stash::Stash;
+use crate::sync::lock;
+use crate::tag::Tag;
+
+/// What to allocate. What it leaves open the thread's [`region`](crate::region) says; outside
+/// any, the tag is `default` and the policy is `discard`.
+#[derive(Clone, Debug)]
+#[must_use = "this only describes an allocation; see Engine::allocate"]
+pub struct Allocation {
+    bytes: u64,
+    device: Device,
+    tag: Option<Tag>,
+    policy: Option<Policy>,
+    peers: Option<Vec<Device>>,
+}
+
+impl Allocation {
+    /// `bytes` on a device.
+    pub fn new(bytes: u64, device: Device) -> Self {
+        Self { bytes, device, tag: None, policy: None, peers: None }
+    }
+
+    /// Under this tag.
+    pub fn tag(mut self, tag: impl Into<Tag>) -> Self {
+        self.tag = Some(tag.into());
+        self
+    }
+
+    /// With this policy.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// Usable by these devices too.
+    pub fn peers(mut self, peers: impl IntoIterator<Item = Device>) -> Self {
+        self.peers = Some(peers.into_iter().collect());
+        self
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    /// Allocates a block and returns its address, which is the block's until it is freed. A block
+    /// under a paused tag is simply active.
+    ///
+    /// # Errors
+    /// `OutOfMemory` or `TooLarge` with what is wanted, what is free and who holds it;
+    /// `InvalidArgument` for no bytes; `WrongState` without a tag inside
+    /// [`region::disable`](crate::region::disable); `NotFound` for a device that is not there;
+    /// `Forked` in a forked child.
+    pub fn allocate(&self, allocation: &Allocation) -> Result<Address> {
+        self.admit("allocation")?;
+        let facts = self.facts_of(allocation)?;
+        self.free_deferred();
+        let (device, wanted) = (facts.device, facts.bytes);
+        let (address, block, generation) = self.make(&facts).map_err(|cause| {
+            self.explain(format!("allocation under `{}`", facts.tag), cause, device, wanted)
+        })?;
+        lock(&self.registry).insert(address, Arc::new(facts), block);
+        // A peer that was enabled since the access list was made must not be missed.
+        if self.peers.generation() != generation {
+            self.grant_one(address)?;
+        }
+        Ok(address)
+    }
+
+    fn facts_of(&self, allocation: &Allocation) -> Result<Facts> {
+        let refused = |cause| Error::new("allocation", cause);
+        let settings = match region::current() {
+            Current::Inside(settings) => Some(settings),
+            Current::Outside => None,
+            Current::Disabled if allocation.tag.is_none() => {
+                return Err(refused(allocator_core::Error::new(
+                    ErrorKind::WrongState,
+                    Operation::Engine,
+                    "this thread has disabled pausable memory, and the allocation names no tag",
+                )));
+            }
+            Current::Disabled => None,
+        };
+        let granularity = self.driver.granularity(allocation.device).map_err(refused)?;
+        let physical_bytes = granularity.round_up(allocation.bytes).map_err(refused)?;
+        let (tag, policy, peers) = match settings {
+            Some(settings) => (settings.tag, settings.policy, settings.peers),
+            None => (Tag::default_tag(), Policy::default(), Vec::new()),
+        };
+        Ok(Facts {
+            tag: allocation.tag.clone().unwrap_or(tag),
+            policy: allocation.policy.unwrap_or(policy),
+            device: allocation.device,
+            bytes: allocation.bytes,
+            physical_bytes,
+            peers: allocation.peers.clone().unwrap_or(peers),
+        })
+    }
+
+    /// Reserves, creates, maps and, for `zero`, fills. A failure leaves nothing behind.
+    fn make(
+        &self,
+        facts: &Facts,
+    ) -> allocator_core::Result<(Address, allocator_core::ActiveBlock<D>, u64)> {
+        let device = facts.device;
+        let granularity = self.driver.granularity(device)?;
+        let backing =
+            Backing::create(&self.driver, device, facts.physical_bytes, facts.physical_bytes)?;
+        let block: PausedBlock<D, Stash> =
+            match PausedBlock::reserve(&self.driver, device, facts.bytes, granularity) {
+                Ok(block) => block,
+                Err(error) => return Err(with_undo(error, backing.release())),
+            };
+        let generation = self.peers.generation();
+        let attached = match block.attach(backing, &self.access_of(facts)) {
+            Ok(attached) => attached,
+            Err(stuck) => {
+                return Err(match *stuck {
+                    Stuck::Unchanged { block, spare, error } => {
+                        let error = with_undo(error, spare.release());
+                        with_undo(error, block.free())
+                    }
+                    Stuck::Poisoned { error, .. } => error,
+                });
+            }
+        };
+        if facts.policy == Policy::Zero {
+            let filled = self.lanes.with(device, |lane| lane.fill(&attached, facts.bytes, 0));
+            self.reaper.staging_was_used();
+            if let Err(error) = filled {
+                let undone = attached.free().map_err(|stuck| stuck.error().clone());
+                return Err(with_undo(error, undone));
+            }
+        }
+        let (block, _) = attached.settle();
+        Ok((block.address(), block, generation))
+    }
+}
+
+/// Adds to an error that undoing failed as well.
+pub(crate) fn with_undo(
+    error: allocator_core::Error,
+    undone: allocator_core::Result<()>,
+) -> allocator_core::Error {
+    match undone {
+        Ok(()) => error,
+        Err(second) => error.with_note(format_args!("undoing it failed too: {second}")),
+    }
+}

@@ -1,0 +1,59 @@
+//! What can be set about an engine.
+
+use std::time::Duration;
+
+use dormant_host::process;
+
+/// The most workers that copy for one device: with two chunks of 2 MiB each they keep no more
+/// than 64 MiB of our own copies queued on it, which bounds how long a free has to wait.
+pub const MAX_WORKERS: usize = 16;
+
+/// Settings of an [`Engine`](crate::Engine).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// How long a pause or resume waits for another transition, and a pause for work in flight,
+    /// unless the call says otherwise.
+    pub transition_timeout: Duration,
+    /// How long a free of an active block waits for work in flight on its device.
+    pub free_timeout: Duration,
+    /// Threads that copy for one device: `None` takes the CPUs of the process's affinity divided
+    /// by [`ranks_on_node`](Self::ranks_on_node), at most [`MAX_WORKERS`].
+    pub workers: Option<usize>,
+    /// Processes that share the node with this one (`LOCAL_WORLD_SIZE`).
+    pub ranks_on_node: usize,
+    /// The most bytes of host memory that backups may take together. `None`: no limit of ours.
+    pub host_limit_bytes: Option<u64>,
+    /// How long staging buffers and streams stay open after their last use.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            transition_timeout: Duration::from_secs(300),
+            free_timeout: Duration::from_secs(300),
+            workers: None,
+            ranks_on_node: 1,
+            host_limit_bytes: None,
+            idle_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Config {
+    /// The defaults, with `LOCAL_WORLD_SIZE` (set by torchrun and its like) taken into account.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let ranks = std::env::var("LOCAL_WORLD_SIZE").ok().and_then(|text| text.parse().ok());
+        Self { ranks_on_node: ranks.unwrap_or(1).max(1), ..Self::default() }
+    }
+
+    /// Workers for each of `devices` devices at work at once, at least one.
+    pub(crate) fn workers_for(&self, devices: usize) -> usize {
+        let share = self
+            .workers
+            .unwrap_or_else(|| process::cpus() / self.ranks_on_node.max(1) / devices.max(1));
+        share.clamp(1, MAX_WORKERS)
+    }
+}

@@ -1,0 +1,119 @@
+//! Reading and writing blocks from the host, and the backups of those that sleep.
+
+use std::sync::Arc;
+
+use allocator_core::{ActiveBlock, Address, Deadline, Driver, ErrorKind, Operation};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::registry::{BlockState, Resting, Taken};
+use crate::stash::{Backup, Stash};
+use crate::sync::lock;
+use crate::transfer::{self, restore_jobs, save_jobs};
+
+impl<D: Driver> Engine<D> {
+    /// Copies from device memory into host memory, by as many workers as a pause has. `address`
+    /// may lie inside a block. Not ordered with the caller's streams: synchronise them first.
+    /// Waits for a transition that is going on.
+    ///
+    /// # Errors
+    /// `NotFound` outside every block, `InvalidArgument` past the block's end, `WrongState` when
+    /// the block does not have its memory, `Busy`, or the copy's error.
+    pub fn read(&self, address: Address, into: &mut [u8]) -> Result<()> {
+        let bytes = into.len() as u64;
+        self.with_active("read", address, bytes, |block, offset| {
+            let jobs = save_jobs(block, offset, into).collect();
+            transfer::save(&self.lanes, &self.config, jobs).map(drop)
+        })
+    }
+
+    /// Copies host memory into device memory; otherwise as [`read`](Self::read).
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn write(&self, address: Address, from: &[u8]) -> Result<()> {
+        self.with_active("write", address, from.len() as u64, |block, offset| {
+            let jobs = restore_jobs(block, offset, from).collect();
+            transfer::restore(&self.lanes, &self.config, jobs).map(drop)
+        })
+    }
+
+    fn with_active(
+        &self,
+        action: &str,
+        address: Address,
+        bytes: u64,
+        work: impl FnOnce(&ActiveBlock<D>, u64) -> allocator_core::Result<()>,
+    ) -> Result<()> {
+        self.admit(action)?;
+        let refused = |kind, text: &'static str| {
+            let cause = allocator_core::Error::new(kind, Operation::Engine, text);
+            Error::new(action, cause.with_address(address).with_bytes(bytes))
+        };
+        let deadline = Deadline::after(self.config.transition_timeout);
+        // With the turn held no transition misses the block while it is out.
+        let _turn = self.turn.take(deadline).map_err(|cause| Error::new(action, cause))?;
+        let taken = {
+            let mut registry = lock(&self.registry);
+            let found = registry.find(address).map(|(start, facts, _)| (start, facts.bytes));
+            let Some((start, length)) = found else {
+                return Err(refused(ErrorKind::NotFound, "no block of ours is there"));
+            };
+            if (address.0 - start.0).checked_add(bytes).is_none_or(|end| end > length) {
+                return Err(refused(ErrorKind::InvalidArgument, "that is past the block's end"));
+            }
+            registry.take_one_active(start)
+        };
+        let Taken { address: start, block, .. } = match taken {
+            Ok(taken) => taken,
+            Err(Some(BlockState::Poisoned)) => {
+                return Err(refused(ErrorKind::Poisoned, "the block is poisoned"));
+            }
+            Err(Some(BlockState::Moving)) => {
+                return Err(refused(ErrorKind::Busy, "another copy is at the block"));
+            }
+            Err(_) => return Err(refused(ErrorKind::WrongState, "the block is paused")),
+        };
+        let result = work(&block, address.0 - start.0);
+        self.reaper.staging_was_used();
+        self.put_back([(start, Resting::Active(block))]);
+        result.map_err(|cause| Error::new(action, cause))
+    }
+
+    /// The saved contents of a paused block, or of a poisoned one whose contents had been saved.
+    /// They stay readable as long as the [`Backup`] lives; after a resume they are an old copy.
+    ///
+    /// # Errors
+    /// `NotFound` where no block starts; `WrongState` when the block is active, or sleeps without
+    /// saved contents; `Busy` while a transition is at it; `Forked` in a forked child.
+    pub fn backup(&self, address: Address) -> Result<Backup> {
+        self.admit("backup")?;
+        let registry = lock(&self.registry);
+        let refused = |kind, text: String| {
+            let cause = allocator_core::Error::new(kind, Operation::Engine, text);
+            Error::new("backup", cause.with_address(address))
+        };
+        let nothing = || refused(ErrorKind::NotFound, "no block starts there".to_owned());
+        let (_, facts, _) =
+            registry.find(address).filter(|(start, ..)| *start == address).ok_or_else(nothing)?;
+        let Some(resting) = registry.resting(address) else {
+            return Err(refused(ErrorKind::Busy, "a transition is at the block".to_owned()));
+        };
+        let stash = match resting {
+            Resting::Active(_) => {
+                let text = format!("the block of `{}` is active", facts.tag);
+                return Err(refused(ErrorKind::WrongState, text));
+            }
+            Resting::Paused(block) => block.stash(),
+            Resting::Poisoned(remnant) => remnant.stash(),
+        };
+        match stash {
+            Some(Stash::Host(copy)) => Ok(Backup { copy: Arc::clone(copy), device: facts.device }),
+            other => {
+                let policy = other.map_or("dropped", |stash| stash.policy().name());
+                let text = format!("the block of `{}` has no saved contents: {policy}", facts.tag);
+                Err(refused(ErrorKind::WrongState, text))
+            }
+        }
+    }
+}

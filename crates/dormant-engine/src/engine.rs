@@ -1,0 +1,206 @@
+//! The engine itself: what its parts share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use allocator_core::{
+    ActiveBlock, Capabilities, Device, Driver, ErrorKind, Operation, PausedBlock, Remnant,
+};
+use dormant_host::process;
+
+use crate::capture::Captures;
+use crate::config::Config;
+use crate::error::{Error, Holder, Result};
+use crate::peers::Peers;
+use crate::reaper::Reaper;
+use crate::registry::{Facts, Registry, Resting, Taken};
+use crate::stash::{Ledger, Stash};
+use crate::sync::{Mutex, lock};
+use crate::transfer::Lanes;
+use crate::turn::Turn;
+
+pub(crate) type Blocks<D> = Registry<ActiveBlock<D>, PausedBlock<D, Stash>, Remnant<Stash>>;
+pub(crate) type RestingBlock<D> = Resting<ActiveBlock<D>, PausedBlock<D, Stash>, Remnant<Stash>>;
+
+/// Pausable memory over one driver. Shared between threads behind an `Arc` or a `static`.
+///
+/// Dropping an engine frees no block (each is a counted leak); the process-wide one is never
+/// dropped.
+#[derive(Debug)]
+pub struct Engine<D: Driver> {
+    pub(crate) driver: Arc<D>,
+    pub(crate) config: Config,
+    pub(crate) registry: Mutex<Blocks<D>>,
+    pub(crate) turn: Turn,
+    pub(crate) captures: Captures,
+    pub(crate) peers: Peers,
+    pub(crate) ledger: Ledger,
+    pub(crate) lanes: Arc<Lanes<D>>,
+    pub(crate) reaper: Reaper<D>,
+    /// Active blocks freed during a capture.
+    pub(crate) deferred: Mutex<Vec<Taken<ActiveBlock<D>>>>,
+    /// Frees that failed where no caller could be told.
+    pub(crate) failed_frees: AtomicU64,
+}
+
+impl<D: Driver> Engine<D> {
+    /// An engine over `driver`. Makes no driver call.
+    pub fn new(driver: Arc<D>, config: Config) -> Self {
+        process::watch();
+        let lanes = Arc::new(Lanes::new(Arc::clone(&driver)));
+        let reaper = Reaper::new(Arc::clone(&lanes), config.idle_timeout);
+        Self {
+            driver,
+            config,
+            registry: Mutex::default(),
+            turn: Turn::default(),
+            captures: Captures::default(),
+            peers: Peers::default(),
+            ledger: Ledger::default(),
+            lanes,
+            reaper,
+            deferred: Mutex::default(),
+            failed_frees: AtomicU64::new(0),
+        }
+    }
+
+    /// The driver.
+    #[must_use]
+    pub fn driver(&self) -> &Arc<D> {
+        &self.driver
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Refuses the calls of a forked child. Comes before any lock, which the parent may have held
+    /// at the fork.
+    pub(crate) fn admit(&self, action: &str) -> Result<()> {
+        if process::is_forked_child() {
+            return Err(Error::new(
+                action,
+                allocator_core::Error::new(
+                    ErrorKind::Forked,
+                    Operation::Engine,
+                    "this process is a forked child; the memory belongs to its parent",
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Tells the engine that a stream capture begins; it ends when the guard is dropped. Until
+    /// then pauses are refused with `Busy`, and frees of active blocks are put off. Waits for a
+    /// pause that is just waiting for work in flight. Allocations and resumes go on.
+    #[must_use = "the capture ends when the guard is dropped"]
+    pub fn begin_capture(&self) -> CaptureGuard<'_, D> {
+        self.captures.begin();
+        CaptureGuard { engine: self }
+    }
+
+    /// Closes the streams and staging buffers that no copy is using now.
+    pub fn trim(&self) {
+        if self.admit("trim").is_ok() {
+            self.lanes.trim(Duration::ZERO);
+        }
+    }
+
+    /// Whether this device's driver keeps physical memory with the range, so that pausing must
+    /// vacate the range too.
+    pub(crate) fn must_vacate(&self, device: Device) -> allocator_core::Result<bool> {
+        let capabilities = self.driver.capabilities(device)?;
+        Ok(capabilities.contains(Capabilities::KEEPS_UNTIL_UNRESERVED))
+    }
+
+    /// The device's free reading, where it can be had.
+    pub(crate) fn free_reading(&self, device: Device) -> Option<u64> {
+        self.driver.memory(device).ok().map(|memory| memory.free_bytes)
+    }
+
+    /// Adds to an out-of-memory error what is known about the device's memory.
+    pub(crate) fn explain(
+        &self,
+        action: String,
+        cause: allocator_core::Error,
+        device: Device,
+        wanted_bytes: u64,
+    ) -> Error {
+        if !matches!(cause.kind(), ErrorKind::OutOfMemory | ErrorKind::TooLarge) {
+            return Error::new(action, cause);
+        }
+        let memory = self.driver.memory(device).ok();
+        let too_large = memory.is_some_and(|memory| wanted_bytes > memory.total_bytes);
+        let cause = if too_large { cause.with_kind(ErrorKind::TooLarge) } else { cause };
+        let free_bytes = memory.map(|memory| memory.free_bytes);
+        Error::new(action, cause).with_memory(wanted_bytes, free_bytes, self.holders(device))
+    }
+
+    /// Who holds memory on a device, the largest first.
+    pub(crate) fn holders(&self, device: Device) -> Vec<Holder> {
+        let mut holders: Vec<_> = self
+            .stats()
+            .tags
+            .into_iter()
+            .filter(|tag| tag.device == device && tag.active.bytes > 0)
+            .map(|tag| Holder { tag: tag.tag, device, active_bytes: tag.active.bytes })
+            .collect();
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.active_bytes));
+        holders
+    }
+
+    /// Brings blocks back to the registry; those freed meanwhile are freed now.
+    pub(crate) fn put_back(
+        &self,
+        blocks: impl IntoIterator<Item = (allocator_core::Address, RestingBlock<D>)>,
+    ) {
+        let mut doomed = Vec::new();
+        {
+            let mut registry = lock(&self.registry);
+            for (address, resting) in blocks {
+                if let Some((resting, facts)) = registry.put_back(address, resting) {
+                    doomed.push((address, resting, facts));
+                }
+            }
+        }
+        for (address, resting, facts) in doomed {
+            self.dispose_untold(address, resting, facts);
+        }
+    }
+
+    /// Frees a block whose caller is gone; a failure is counted.
+    pub(crate) fn dispose_untold(
+        &self,
+        address: allocator_core::Address,
+        resting: RestingBlock<D>,
+        facts: Arc<Facts>,
+    ) {
+        let Err(left) = self.dispose(resting, &facts) else { return };
+        self.failed_frees.fetch_add(1, Ordering::Relaxed);
+        match left.resting {
+            // The device was busy: try again at the next call that can.
+            Some(Resting::Active(block)) => {
+                lock(&self.deferred).push(Taken { address, facts, block });
+            }
+            other => drop(other),
+        }
+    }
+}
+
+/// A stream capture that the engine knows of.
+#[derive(Debug)]
+#[must_use = "the capture ends when the guard is dropped"]
+pub struct CaptureGuard<'a, D: Driver> {
+    engine: &'a Engine<D>,
+}
+
+impl<D: Driver> Drop for CaptureGuard<'_, D> {
+    fn drop(&mut self) {
+        if self.engine.captures.end() && !process::is_forked_child() && !process::is_exiting() {
+            self.engine.free_deferred();
+        }
+    }
+}

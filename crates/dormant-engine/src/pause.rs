@@ -1,0 +1,347 @@
+//! Pause: snapshot, quiesce, save everything, then detach all.
+
+use std::time::{Duration, Instant};
+
+use allocator_core::{ActiveBlock, Deadline, Device, Driver, ErrorKind, Operation, Stuck};
+use dormant_host::{Piece, carve};
+
+use crate::engine::{Engine, RestingBlock};
+use crate::error::{Error, Failure, Result};
+use crate::policy::Policy;
+use crate::registry::{Resting, Snapshot, Taken};
+use crate::report::{Phases, Report, Tally};
+use crate::stash::{Charge, HostCopy, Stash};
+use crate::sync::lock;
+use crate::tag::Selection;
+use crate::transfer::{self, Copied, each_device, save_jobs};
+
+/// How to pause.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PauseOptions {
+    /// How long to wait for another transition and for work in flight together. `None`: as
+    /// [`Config::transition_timeout`](crate::Config::transition_timeout) says.
+    pub timeout: Option<Duration>,
+    /// Overrides the policy of the blocks that this call pauses.
+    pub policy: Option<Policy>,
+}
+
+impl PauseOptions {
+    /// Waits this long at most.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Overrides the policy of the blocks that this call pauses.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+}
+
+/// The blocks of one device on their way.
+struct Group<D: Driver> {
+    device: Device,
+    vacate: bool,
+    /// In pairs with `stashes`.
+    awake: Vec<Taken<ActiveBlock<D>>>,
+    stashes: Vec<Stash>,
+    done: Vec<(allocator_core::Address, RestingBlock<D>)>,
+    failures: Vec<Failure>,
+    tally: Tally,
+}
+
+impl<D: Driver> Engine<D> {
+    /// Gives the physical memory of every active block of a selection back to its device. The
+    /// addresses stay. When it returns `Ok`, the memory is the device's.
+    ///
+    /// Waits for work in flight on these devices, saves what is to be saved, and only then takes
+    /// the first block's memory away. Up to there a failure leaves everything as it was. After
+    /// it the pause goes on past failures and names the blocks concerned, with the report of what
+    /// was done.
+    ///
+    /// # Errors
+    /// `Busy`: another transition, work in flight, or a known capture, at the deadline;
+    /// `EarlierWorkFailed`, `DeviceLost`; `HostMemory`: no room for the backups; a copy's error;
+    /// after the commit the first failed block's error, with [`Error::failures`] and
+    /// [`Error::report`].
+    pub fn pause(&self, selection: impl Into<Selection>, options: &PauseOptions) -> Result<Report> {
+        let selection = selection.into();
+        let action = format!("pause of {selection}");
+        self.admit(&action)?;
+        let begun = Instant::now();
+        let deadline = Deadline::after(options.timeout.unwrap_or(self.config.transition_timeout));
+        let fail = |cause| Error::new(action.clone(), cause);
+        let _turn = self.turn.take(deadline).map_err(fail)?;
+        let mut phases = Phases { turn: begun.elapsed(), ..Phases::default() };
+        self.free_deferred();
+        self.reaper.drain(deadline);
+        let Snapshot { taken, already, poisoned } = lock(&self.registry).take_active(&selection);
+        let mut tally = Tally::default();
+        already.iter().for_each(|facts| tally.of(facts).already.add(facts.physical_bytes));
+        poisoned.iter().for_each(|(_, facts)| tally.of(facts).poisoned.add(facts.physical_bytes));
+
+        let mut groups = match self.group(taken) {
+            Ok(groups) => groups,
+            Err((taken, cause)) => {
+                self.put_back_active(taken);
+                return Err(fail(cause));
+            }
+        };
+        let prepared = self.save_all(&mut groups, options.policy, deadline, &mut phases);
+        let copied = match prepared {
+            Ok(copied) => copied,
+            Err(cause) => {
+                self.put_back_active(groups.into_iter().flat_map(|group| group.awake));
+                return Err(fail(cause));
+            }
+        };
+        let before: Vec<_> = groups.iter().map(|group| self.free_reading(group.device)).collect();
+        let step = Instant::now();
+        if let Err(failure) = detach_first(&mut groups) {
+            self.put_back_active(groups.into_iter().flat_map(|group| group.awake));
+            let cause = failure.error.clone();
+            return Err(fail(cause).with_failures(vec![failure]));
+        }
+        each_device(&mut groups, |group| detach_rest(group));
+        phases.map = step.elapsed();
+
+        let mut failures = Vec::new();
+        let mut devices = Vec::new();
+        for (mut group, free_before) in groups.into_iter().zip(before) {
+            self.put_back(std::mem::take(&mut group.done));
+            failures.append(&mut group.failures);
+            devices.push(crate::report::DeviceReport {
+                device: group.device,
+                moved_bytes: group.tally.moved_bytes(group.device),
+                free_before,
+                free_after: self.free_reading(group.device),
+            });
+            tally.merge(group.tally);
+        }
+        phases.total = begun.elapsed();
+        let report = Report {
+            tags: tally.into_tags(),
+            devices,
+            phases,
+            workers: copied.workers,
+            host_mode: "reclaim",
+            staging_registered: !copied.unregistered,
+        };
+        match failures.first() {
+            None => Ok(report),
+            Some(first) => {
+                Err(fail(first.error.clone()).with_failures(failures).with_report(report))
+            }
+        }
+    }
+
+    fn put_back_active(&self, taken: impl IntoIterator<Item = Taken<ActiveBlock<D>>>) {
+        self.put_back(taken.into_iter().map(|taken| (taken.address, Resting::Active(taken.block))));
+    }
+
+    /// Sorts blocks by device, and asks what each device's pause must do.
+    #[expect(clippy::type_complexity, reason = "the blocks come back with the error")]
+    fn group(
+        &self,
+        taken: Vec<Taken<ActiveBlock<D>>>,
+    ) -> Result<Vec<Group<D>>, (Vec<Taken<ActiveBlock<D>>>, allocator_core::Error)> {
+        let mut groups: Vec<Group<D>> = Vec::new();
+        for taken in taken {
+            let device = taken.facts.device;
+            match groups.iter_mut().find(|group| group.device == device) {
+                Some(group) => group.awake.push(taken),
+                None => groups.push(Group {
+                    device,
+                    vacate: false,
+                    awake: vec![taken],
+                    stashes: Vec::new(),
+                    done: Vec::new(),
+                    failures: Vec::new(),
+                    tally: Tally::default(),
+                }),
+            }
+        }
+        groups.sort_by_key(|group| group.device);
+        for index in 0..groups.len() {
+            match self.must_vacate(groups[index].device) {
+                Ok(vacate) => groups[index].vacate = vacate,
+                Err(error) => {
+                    return Err((
+                        groups.into_iter().flat_map(|group| group.awake).collect(),
+                        error,
+                    ));
+                }
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Everything before the commit: quiesce, take host memory, copy. On failure the groups hold
+    /// all their blocks and nothing else.
+    fn save_all(
+        &self,
+        groups: &mut [Group<D>],
+        policy: Option<Policy>,
+        deadline: Deadline,
+        phases: &mut Phases,
+    ) -> allocator_core::Result<Copied> {
+        if groups.is_empty() {
+            return Ok(Copied::default());
+        }
+        let step = Instant::now();
+        let quiesced = self.captures.quiesce(|| {
+            each_device(groups, |group| self.quiesce(group.device, deadline))
+                .into_iter()
+                .collect::<allocator_core::Result<Vec<()>>>()
+        });
+        quiesced.ok_or_else(capturing)??;
+        phases.quiesce = step.elapsed();
+
+        let step = Instant::now();
+        let policy_of = |taken: &Taken<ActiveBlock<D>>| policy.unwrap_or(taken.facts.policy);
+        let sizes: Vec<u64> = groups
+            .iter()
+            .flat_map(|group| &group.awake)
+            .filter(|taken| policy_of(taken) == Policy::Host)
+            .map(|taken| taken.facts.bytes)
+            .collect();
+        let (mut pieces, mut charge) = self.take_host_memory(&sizes)?;
+        phases.create = step.elapsed();
+
+        let step = Instant::now();
+        let mut copies = pieces.iter_mut();
+        let mut jobs = Vec::new();
+        for taken in groups.iter().flat_map(|group| &group.awake) {
+            if policy_of(taken) == Policy::Host
+                && let Some(piece) = copies.next()
+            {
+                jobs.extend(save_jobs(&taken.block, 0, piece));
+            }
+        }
+        let copied = transfer::save(&self.lanes, &self.config, jobs);
+        if !sizes.is_empty() {
+            self.reaper.staging_was_used();
+        }
+        let copied = copied?;
+        phases.copy = step.elapsed();
+
+        let mut pieces = pieces.into_iter();
+        for group in groups {
+            for taken in &group.awake {
+                let stash = match policy_of(taken) {
+                    Policy::Discard => Stash::Discarded,
+                    Policy::Zero => Stash::Zeroed,
+                    Policy::Host => match pieces.next() {
+                        Some(piece) => {
+                            let charge = charge.split(taken.facts.bytes);
+                            Stash::Host(HostCopy::new(piece, charge).into())
+                        }
+                        None => Stash::Discarded, // There is one piece for each such block.
+                    },
+                };
+                group.stashes.push(stash);
+            }
+        }
+        Ok(copied)
+    }
+
+    /// Charges and maps host memory for backups of these sizes, before anything is touched.
+    fn take_host_memory(&self, sizes: &[u64]) -> allocator_core::Result<(Vec<Piece>, Charge)> {
+        let refused = |bytes, text: String| {
+            allocator_core::Error::new(ErrorKind::HostMemory, Operation::Engine, text)
+                .with_bytes(bytes)
+        };
+        let bytes = sizes.iter().try_fold(0_u64, |sum, bytes| sum.checked_add(*bytes));
+        let bytes = bytes.ok_or_else(|| refused(u64::MAX, "the backups overflow".to_owned()))?;
+        let limit = self.config.host_limit_bytes;
+        let charge = self.ledger.charge(bytes, limit).map_err(|charged| {
+            let limit = limit.unwrap_or(u64::MAX);
+            refused(
+                bytes,
+                format!("backups may take {limit} bytes together, and take {charged} already"),
+            )
+        })?;
+        let sizes = sizes.iter().map(|bytes| usize::try_from(*bytes).unwrap_or(usize::MAX));
+        Ok((carve(sizes)?, charge))
+    }
+}
+
+fn capturing() -> allocator_core::Error {
+    allocator_core::Error::new(
+        ErrorKind::Busy,
+        Operation::Engine,
+        "a stream capture is going on, which waiting for the device would break",
+    )
+}
+
+/// Detaches one block: the commit. A refusal leaves the whole pause undone.
+fn detach_first<D: Driver>(groups: &mut [Group<D>]) -> Result<(), Failure> {
+    let Some(group) = groups.first_mut() else { return Ok(()) };
+    // From the end, so that both lists stay pairs.
+    let (Some(taken), Some(stash)) = (group.awake.pop(), group.stashes.pop()) else {
+        return Ok(());
+    };
+    match detach(group, taken, stash) {
+        None => Ok(()),
+        Some((taken, failure)) => {
+            group.awake.push(taken);
+            Err(failure)
+        }
+    }
+}
+
+/// Detaches all others; blocks that stay awake are named.
+fn detach_rest<D: Driver>(group: &mut Group<D>) {
+    let pairs = std::mem::take(&mut group.awake).into_iter();
+    for (taken, stash) in pairs.zip(std::mem::take(&mut group.stashes)) {
+        if let Some((taken, failure)) = detach(group, taken, stash) {
+            group.failures.push(failure);
+            group.done.push((taken.address, Resting::Active(taken.block)));
+        }
+    }
+}
+
+/// Detaches a block into `group.done`, or hands it back when the driver refused.
+fn detach<D: Driver>(
+    group: &mut Group<D>,
+    taken: Taken<ActiveBlock<D>>,
+    stash: Stash,
+) -> Option<(Taken<ActiveBlock<D>>, Failure)> {
+    let Taken { address, facts, block } = taken;
+    let saved = stash.saved_bytes();
+    let failure = |poisoned, error| Failure {
+        address,
+        tag: facts.tag.clone(),
+        device: facts.device,
+        bytes: facts.bytes,
+        poisoned,
+        error,
+    };
+    match block.detach(Some(stash), group.vacate) {
+        Ok(block) => {
+            let report = group.tally.of(&facts);
+            report.moved.add(facts.physical_bytes);
+            if saved > 0 {
+                report.copied.add(saved);
+            }
+            group.done.push((address, Resting::Paused(block)));
+            None
+        }
+        Err(stuck) => match *stuck {
+            Stuck::Unchanged { block, error, .. } => {
+                let failure = failure(false, error);
+                Some((Taken { address, facts, block }, failure))
+            }
+            Stuck::Poisoned { remnant, error } => {
+                group.failures.push(failure(true, error));
+                group.tally.of(&facts).poisoned.add(facts.physical_bytes);
+                group.done.push((address, Resting::Poisoned(remnant)));
+                None
+            }
+        },
+    }
+}

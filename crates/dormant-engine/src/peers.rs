@@ -1,0 +1,108 @@
+//! Which devices may use a block.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use allocator_core::{Address, Deadline, Device, Driver};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::registry::{Facts, Resting, Taken};
+use crate::sync::{Mutex, lock};
+use crate::tag::Selection;
+
+/// The devices that the program let at another's memory.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    by_owner: Mutex<BTreeMap<Device, BTreeSet<Device>>>,
+    /// Grows with every change, so that an allocation can tell that it missed one.
+    generation: AtomicU64,
+}
+
+impl Peers {
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    fn of(&self, owner: Device) -> BTreeSet<Device> {
+        lock(&self.by_owner).get(&owner).cloned().unwrap_or_default()
+    }
+
+    fn add(&self, owner: Device, peer: Device) {
+        lock(&self.by_owner).entry(owner).or_default().insert(peer);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    /// The devices that may use a block: its owner first, then those of its region, then those
+    /// that the program enabled.
+    pub(crate) fn access_of(&self, facts: &Facts) -> Vec<Device> {
+        let mut access = vec![facts.device];
+        for peer in facts.peers.iter().copied().chain(self.peers.of(facts.device)) {
+            if !access.contains(&peer) {
+                access.push(peer);
+            }
+        }
+        access
+    }
+
+    /// Lets kernels of `peer` use every block on `owner`: those that exist, those that sleep
+    /// (when they wake), and those to come. A second time changes nothing.
+    ///
+    /// # Errors
+    /// `NotSupported` when the devices are not peers; `Busy` when a transition is not over in
+    /// time; the driver's error about a block, with access given to the others.
+    pub fn enable_peer_access(&self, peer: Device, owner: Device) -> Result<()> {
+        let action = format!("access of device {peer} to device {owner}");
+        self.admit(&action)?;
+        let fail = |cause| Error::new(action.clone(), cause);
+        self.driver.enable_peer(peer, owner).map_err(fail)?;
+        let deadline = Deadline::after(self.config.transition_timeout);
+        let _turn = self.turn.take(deadline).map_err(fail)?;
+        self.peers.add(owner, peer);
+        let addresses: Vec<_> = lock(&self.registry)
+            .iter()
+            .filter(|(_, facts, _, _)| facts.device == owner)
+            .map(|(address, ..)| address)
+            .collect();
+        let mut first = Ok(());
+        for address in addresses {
+            let granted = self.grant_one(address);
+            if first.is_ok() {
+                first = granted;
+            }
+        }
+        first
+    }
+
+    /// Sets the access of one block anew, if it is active.
+    pub(crate) fn grant_one(&self, address: Address) -> Result<()> {
+        let taken = lock(&self.registry).take_one_active(address);
+        let Ok(Taken { address, facts, mut block }) = taken else { return Ok(()) };
+        let granted = block.set_access(&self.access_of(&facts));
+        self.put_back([(address, Resting::Active(block))]);
+        granted.map_err(|cause| Error::new(format!("access to a block of `{}`", facts.tag), cause))
+    }
+
+    /// Forgets the saved contents of every paused block of a selection: it will wake with
+    /// undefined contents, and the host memory is given back. Returns the bytes that were saved.
+    ///
+    /// # Errors
+    /// `Busy` when a transition is not over in time; `Forked` in a forked child.
+    pub fn drop_backup(&self, selection: impl Into<Selection>) -> Result<u64> {
+        let selection = selection.into();
+        let action = format!("dropping the backups of {selection}");
+        self.admit(&action)?;
+        let deadline = Deadline::after(self.config.transition_timeout);
+        let _turn = self.turn.take(deadline).map_err(|cause| Error::new(action, cause))?;
+        let stashes: Vec<_> = lock(&self.registry)
+            .paused_mut(&selection)
+            .filter(|block| block.stash().is_some_and(|stash| stash.saved_bytes() > 0))
+            .filter_map(allocator_core::PausedBlock::take_stash)
+            .collect();
+        let bytes = stashes.iter().map(crate::stash::Stash::saved_bytes).sum();
+        self.reaper.bury(stashes);
+        Ok(bytes)
+    }
+}

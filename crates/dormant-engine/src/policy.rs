@@ -1,0 +1,68 @@
+//! What happens to the contents of a block while it sleeps.
+
+use std::fmt;
+use std::str::FromStr;
+
+use allocator_core::{ErrorKind, Operation};
+
+/// What a pause does with the contents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Policy {
+    /// Undefined after a resume. The cheapest.
+    #[default]
+    Discard,
+    /// Zero at first use and after every resume, by an explicit fill. Nothing is promised about
+    /// the released memory itself.
+    Zero,
+    /// Copied to host memory at pause and back at resume.
+    Host,
+}
+
+impl Policy {
+    /// Its name: `discard`, `zero`, `host`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Discard => "discard",
+            Self::Zero => "zero",
+            Self::Host => "host",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = allocator_core::Error;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        [Self::Discard, Self::Zero, Self::Host]
+            .into_iter()
+            .find(|policy| policy.name() == name)
+            .ok_or_else(|| {
+                allocator_core::Error::new(
+                    ErrorKind::InvalidArgument,
+                    Operation::Engine,
+                    format!("no policy is called `{name}`; there are discard, zero and host"),
+                )
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_read_back_from_its_name_and_others_are_refused() {
+        for policy in [Policy::Discard, Policy::Zero, Policy::Host] {
+            assert_eq!(policy.name().parse::<Policy>().unwrap(), policy);
+        }
+        assert_eq!("disc".parse::<Policy>().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+}

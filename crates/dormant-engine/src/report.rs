@@ -1,0 +1,190 @@
+//! What a pause or a resume did: our own counts first, the device's reading beside them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use allocator_core::Device;
+
+use crate::registry::Facts;
+use crate::tag::Tag;
+
+/// Blocks and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// How many blocks.
+    pub blocks: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl Amount {
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.blocks += 1;
+        self.bytes += bytes;
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { blocks: self.blocks + other.blocks, bytes: self.bytes + other.bytes }
+    }
+}
+
+/// What happened to one tag on one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagReport {
+    /// The tag.
+    pub tag: Tag,
+    /// The device.
+    pub device: Device,
+    /// Physical bytes given back by a pause, or taken by a resume.
+    pub moved: Amount,
+    /// Logical bytes copied to the host by a pause, or back by a resume.
+    pub copied: Amount,
+    /// Logical bytes set to zero by a resume.
+    pub zeroed: Amount,
+    /// Physical bytes of blocks that were in the wanted state already.
+    pub already: Amount,
+    /// Physical bytes of blocks that are poisoned, from before or by this call.
+    pub poisoned: Amount,
+}
+
+/// A device's own free reading around the call. Other processes move it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceReport {
+    /// The device.
+    pub device: Device,
+    /// Physical bytes that our own count says were given back or taken.
+    pub moved_bytes: u64,
+    /// Free bytes before, as the device reads them; `None` where it could not be asked.
+    pub free_before: Option<u64>,
+    /// Free bytes after.
+    pub free_after: Option<u64>,
+}
+
+impl DeviceReport {
+    /// After a pause: the device's reading did not rise although our count says that memory was
+    /// given back. Another process may have taken it, or the driver keeps it.
+    #[must_use]
+    pub fn freed_nothing(&self) -> bool {
+        match (self.free_before, self.free_after) {
+            (Some(before), Some(after)) => self.moved_bytes > 0 && after <= before,
+            _ => false,
+        }
+    }
+}
+
+/// How long each part of a call took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// Waiting for another transition.
+    pub turn: Duration,
+    /// Pause: waiting for work in flight.
+    pub quiesce: Duration,
+    /// Pause: taking host memory. Resume: creating physical memory.
+    pub create: Duration,
+    /// Pause: unmapping and releasing. Resume: mapping.
+    pub map: Duration,
+    /// Copying and filling.
+    pub copy: Duration,
+    /// The whole call.
+    pub total: Duration,
+}
+
+/// What one pause or resume did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// One entry for each tag on each device, in order of device and tag.
+    pub tags: Vec<TagReport>,
+    /// One entry for each device that had something to do.
+    pub devices: Vec<DeviceReport>,
+    /// Time spent.
+    pub phases: Phases,
+    /// Threads that copied, all devices together.
+    pub workers: usize,
+    /// How backups were held in host memory; `reclaim` gives the pages back after the resume.
+    pub host_mode: &'static str,
+    /// Whether every staging buffer could be registered; copies are slower where not.
+    pub staging_registered: bool,
+}
+
+impl Report {
+    fn sum(&self, part: impl Fn(&TagReport) -> Amount) -> Amount {
+        self.tags.iter().map(part).fold(Amount::default(), Amount::plus)
+    }
+
+    /// Physical bytes given back by a pause, or taken by a resume.
+    #[must_use]
+    pub fn moved(&self) -> Amount {
+        self.sum(|tag| tag.moved)
+    }
+
+    /// Logical bytes copied to the host by a pause, or back by a resume.
+    #[must_use]
+    pub fn copied(&self) -> Amount {
+        self.sum(|tag| tag.copied)
+    }
+
+    /// Logical bytes set to zero.
+    #[must_use]
+    pub fn zeroed(&self) -> Amount {
+        self.sum(|tag| tag.zeroed)
+    }
+
+    /// Blocks that were in the wanted state already.
+    #[must_use]
+    pub fn already(&self) -> Amount {
+        self.sum(|tag| tag.already)
+    }
+
+    /// Blocks that take part in nothing any more.
+    #[must_use]
+    pub fn poisoned(&self) -> Amount {
+        self.sum(|tag| tag.poisoned)
+    }
+}
+
+/// Counts up a report, tag by tag.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(BTreeMap<(Device, Tag), TagReport>);
+
+impl Tally {
+    pub(crate) fn of(&mut self, facts: &Facts) -> &mut TagReport {
+        self.0.entry((facts.device, facts.tag.clone())).or_insert_with(|| TagReport {
+            tag: facts.tag.clone(),
+            device: facts.device,
+            moved: Amount::default(),
+            copied: Amount::default(),
+            zeroed: Amount::default(),
+            already: Amount::default(),
+            poisoned: Amount::default(),
+        })
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (key, theirs) in other.0 {
+            match self.0.get_mut(&key) {
+                Some(ours) => {
+                    ours.moved = ours.moved.plus(theirs.moved);
+                    ours.copied = ours.copied.plus(theirs.copied);
+                    ours.zeroed = ours.zeroed.plus(theirs.zeroed);
+                    ours.already = ours.already.plus(theirs.already);
+                    ours.poisoned = ours.poisoned.plus(theirs.poisoned);
+                }
+                None => {
+                    self.0.insert(key, theirs);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn moved_bytes(&self, device: Device) -> u64 {
+        self.0
+            .iter()
+            .filter(|((of, _), _)| *of == device)
+            .map(|(_, report)| report.moved.bytes)
+            .sum()
+    }
+
+    pub(crate) fn into_tags(self) -> Vec<TagReport> {
+        self.0.into_values().collect()
+    }
+}

@@ -1,0 +1,333 @@
+//! Resume: create all, map all, restore, settle; any failure undoes what this call did.
+
+use std::time::{Duration, Instant};
+
+use allocator_core::{
+    AttachedBlock, Backing, Deadline, Device, Driver, ErrorKind, PausedBlock, Remnant, Stuck,
+};
+
+use crate::allocate::with_undo;
+use crate::engine::{Engine, RestingBlock};
+use crate::error::{Error, Failure, Result};
+use crate::registry::{Resting, Snapshot, Taken};
+use crate::report::{DeviceReport, Phases, Report, Tally};
+use crate::stash::Stash;
+use crate::sync::lock;
+use crate::tag::Selection;
+use crate::transfer::{self, Copied, each_device, restore_jobs};
+
+/// How to resume.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ResumeOptions {
+    /// How long to wait for another transition. `None`: as
+    /// [`Config::transition_timeout`](crate::Config::transition_timeout) says.
+    pub timeout: Option<Duration>,
+    /// When memory is short, how long to try again before `OutOfMemory` is the answer. Other
+    /// transitions get their turn between the tries. Zero by default.
+    pub wait_for_memory: Duration,
+}
+
+impl ResumeOptions {
+    /// Waits this long at most for another transition.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Tries again this long when memory is short.
+    #[must_use]
+    pub fn wait_for_memory(mut self, wait: Duration) -> Self {
+        self.wait_for_memory = wait;
+        self
+    }
+}
+
+/// The longest pause between two tries for memory.
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
+
+/// The blocks of one device on their way.
+struct Group<D: Driver> {
+    device: Device,
+    vacate: bool,
+    wanted_bytes: u64,
+    asleep: Vec<Taken<PausedBlock<D, Stash>>>,
+    /// Physical memory for the blocks in `asleep`, in the same order.
+    backings: Vec<Backing<D>>,
+    mapped: Vec<Taken<AttachedBlock<D, Stash>>>,
+    poisoned: Vec<Taken<Remnant<Stash>>>,
+    failures: Vec<Failure>,
+}
+
+impl<D: Driver> Engine<D> {
+    /// Puts physical memory under every paused block of a selection and makes the contents what
+    /// each block's policy says: as before, zero, or undefined. All or nothing: a failure
+    /// releases what this call created, keeps every backup, and can be tried again.
+    ///
+    /// Breaks no stream capture.
+    ///
+    /// # Errors
+    /// `OutOfMemory` or `TooLarge`, with what was wanted in all, what is free and who holds it;
+    /// `Busy` when another transition was not over at the deadline; else the driver's error.
+    pub fn resume(
+        &self,
+        selection: impl Into<Selection>,
+        options: &ResumeOptions,
+    ) -> Result<Report> {
+        let selection = selection.into();
+        let action = format!("resume of {selection}");
+        self.admit(&action)?;
+        let until = Deadline::after(options.wait_for_memory);
+        let mut back_off = Duration::from_millis(5);
+        loop {
+            let error = match self.resume_once(&selection, &action, options) {
+                Ok(report) => return Ok(report),
+                Err(error) => error,
+            };
+            if error.kind() != ErrorKind::OutOfMemory || until.has_passed() {
+                return Err(error);
+            }
+            std::thread::sleep(back_off.min(until.remaining().unwrap_or(back_off)));
+            back_off = (back_off * 2).min(LONGEST_BACK_OFF);
+        }
+    }
+
+    fn resume_once(
+        &self,
+        selection: &Selection,
+        action: &str,
+        options: &ResumeOptions,
+    ) -> Result<Report> {
+        let begun = Instant::now();
+        let deadline = Deadline::after(options.timeout.unwrap_or(self.config.transition_timeout));
+        let turn = self.turn.take(deadline);
+        let _turn = turn.map_err(|cause| Error::new(action, cause))?;
+        let mut phases = Phases { turn: begun.elapsed(), ..Phases::default() };
+        self.free_deferred();
+        let Snapshot { taken, already, poisoned } = lock(&self.registry).take_paused(selection);
+        let mut tally = Tally::default();
+        already.iter().for_each(|facts| tally.of(facts).already.add(facts.physical_bytes));
+        poisoned.iter().for_each(|(_, facts)| tally.of(facts).poisoned.add(facts.physical_bytes));
+
+        let mut groups = group(taken);
+        let before: Vec<_> = groups.iter().map(|group| self.free_reading(group.device)).collect();
+        let copied = match self.wake_all(&mut groups, &mut phases) {
+            Ok(copied) => copied,
+            Err((device, cause)) => {
+                let wanted = groups
+                    .iter()
+                    .find(|group| group.device == device)
+                    .map_or(0, |group| group.wanted_bytes);
+                let (cause, failures) = self.undo(groups, cause);
+                return Err(self
+                    .explain(action.to_owned(), cause, device, wanted)
+                    .with_failures(failures));
+            }
+        };
+        let mut devices = Vec::new();
+        for (group, free_before) in groups.into_iter().zip(before) {
+            let (device, moved_bytes) = (group.device, group.wanted_bytes);
+            self.settle(group, &mut tally);
+            let free_after = self.free_reading(device);
+            devices.push(DeviceReport { device, moved_bytes, free_before, free_after });
+        }
+        phases.total = begun.elapsed();
+        Ok(Report {
+            tags: tally.into_tags(),
+            devices,
+            phases,
+            workers: copied.workers,
+            host_mode: "reclaim",
+            staging_registered: !copied.unregistered,
+        })
+    }
+
+    /// Creates, maps and restores. The error names the device it happened on.
+    fn wake_all(
+        &self,
+        groups: &mut [Group<D>],
+        phases: &mut Phases,
+    ) -> Result<Copied, (Device, allocator_core::Error)> {
+        if groups.is_empty() {
+            return Ok(Copied::default());
+        }
+        let step = Instant::now();
+        first_error(each_device(groups, |group| self.create_group(group)))?;
+        phases.create = step.elapsed();
+        let step = Instant::now();
+        first_error(each_device(groups, |group| self.map_group(group)))?;
+        phases.map = step.elapsed();
+        let step = Instant::now();
+        let copied = self.restore_all(groups)?;
+        phases.copy = step.elapsed();
+        Ok(copied)
+    }
+
+    fn create_group(&self, group: &mut Group<D>) -> Result<(), (Device, allocator_core::Error)> {
+        let device = group.device;
+        let here = |error| (device, error);
+        group.vacate = self.must_vacate(device).map_err(here)?;
+        for taken in &group.asleep {
+            let bytes = taken.block.physical_bytes();
+            let backing = Backing::create(&self.driver, device, bytes, bytes).map_err(here)?;
+            group.backings.push(backing);
+        }
+        Ok(())
+    }
+
+    fn map_group(&self, group: &mut Group<D>) -> Result<(), (Device, allocator_core::Error)> {
+        let asleep = std::mem::take(&mut group.asleep);
+        let mut pairs = asleep.into_iter().zip(std::mem::take(&mut group.backings));
+        for (Taken { address, facts, block }, backing) in pairs.by_ref() {
+            let stuck = match block.attach(backing, &self.access_of(&facts)) {
+                Ok(block) => {
+                    group.mapped.push(Taken { address, facts, block });
+                    continue;
+                }
+                Err(stuck) => stuck,
+            };
+            let error = stuck.error().clone();
+            match *stuck {
+                Stuck::Unchanged { block, spare, .. } => {
+                    group.asleep.push(Taken { address, facts, block });
+                    group.backings.push(spare);
+                }
+                Stuck::Poisoned { remnant, error } => {
+                    group.failures.push(poisoned_failure(address, &facts, error));
+                    group.poisoned.push(Taken { address, facts, block: remnant });
+                }
+            }
+            let (asleep, backings): (Vec<_>, Vec<_>) = pairs.unzip();
+            group.asleep.extend(asleep);
+            group.backings.extend(backings);
+            return Err((group.device, error));
+        }
+        Ok(())
+    }
+
+    fn restore_all(&self, groups: &[Group<D>]) -> Result<Copied, (Device, allocator_core::Error)> {
+        let mut jobs = Vec::new();
+        for taken in groups.iter().flat_map(|group| &group.mapped) {
+            if let Some(Stash::Host(copy)) = taken.block.stash() {
+                jobs.extend(restore_jobs(&taken.block, 0, copy.bytes()));
+            }
+        }
+        let device = |error: &allocator_core::Error| {
+            error.device().or(groups.first().map(|group| group.device)).unwrap_or(Device(0))
+        };
+        let result = transfer::restore(&self.lanes, &self.config, jobs);
+        for taken in groups.iter().flat_map(|group| &group.mapped) {
+            if let (Ok(_), Some(Stash::Zeroed)) = (&result, taken.block.stash()) {
+                let bytes = taken.facts.bytes;
+                self.lanes
+                    .with(taken.facts.device, |lane| lane.fill(&taken.block, bytes, 0))
+                    .map_err(|error| (taken.facts.device, error))?;
+            }
+        }
+        self.reaper.staging_was_used();
+        result.map_err(|error| (device(&error), error))
+    }
+
+    /// Everything is right: the blocks are active, their backups go.
+    fn settle(&self, group: Group<D>, tally: &mut Tally) {
+        let mut stashes = Vec::new();
+        let mut blocks = Vec::with_capacity(group.mapped.len());
+        for Taken { address, facts, block } in group.mapped {
+            let (block, stash) = block.settle();
+            let report = tally.of(&facts);
+            report.moved.add(facts.physical_bytes);
+            match &stash {
+                Some(Stash::Host(_)) => report.copied.add(facts.bytes),
+                Some(Stash::Zeroed) => report.zeroed.add(facts.bytes),
+                Some(Stash::Discarded) | None => {}
+            }
+            stashes.extend(stash);
+            blocks.push((address, Resting::Active(block)));
+        }
+        self.put_back(blocks);
+        self.reaper.bury(stashes);
+    }
+
+    /// Puts everything to sleep again, and releases what was created.
+    fn undo(
+        &self,
+        groups: Vec<Group<D>>,
+        mut cause: allocator_core::Error,
+    ) -> (allocator_core::Error, Vec<Failure>) {
+        let mut failures = Vec::new();
+        for mut group in groups {
+            let mut resting: Vec<(_, RestingBlock<D>)> = Vec::new();
+            for Taken { address, facts, block } in group.mapped {
+                let stuck = match block.detach(group.vacate) {
+                    Ok(block) => {
+                        resting.push((address, Resting::Paused(block)));
+                        continue;
+                    }
+                    Err(stuck) => stuck,
+                };
+                let (remnant, error) = match *stuck {
+                    Stuck::Unchanged { block, error, .. } => (block.abandon(), error),
+                    Stuck::Poisoned { remnant, error } => (remnant, error),
+                };
+                group.failures.push(poisoned_failure(address, &facts, error));
+                resting.push((address, Resting::Poisoned(remnant)));
+            }
+            for backing in group.backings {
+                cause = with_undo(cause, backing.release());
+            }
+            let asleep = group.asleep.into_iter();
+            resting.extend(asleep.map(|taken| (taken.address, Resting::Paused(taken.block))));
+            let poisoned = group.poisoned.into_iter();
+            resting.extend(poisoned.map(|taken| (taken.address, Resting::Poisoned(taken.block))));
+            self.put_back(resting);
+            failures.append(&mut group.failures);
+        }
+        (cause, failures)
+    }
+}
+
+fn first_error<E>(results: Vec<Result<(), E>>) -> Result<(), E> {
+    results.into_iter().collect()
+}
+
+fn poisoned_failure(
+    address: allocator_core::Address,
+    facts: &crate::registry::Facts,
+    error: allocator_core::Error,
+) -> Failure {
+    Failure {
+        address,
+        tag: facts.tag.clone(),
+        device: facts.device,
+        bytes: facts.bytes,
+        poisoned: true,
+        error,
+    }
+}
+
+/// Sorts blocks by device; within a device they keep the caller's order.
+fn group<D: Driver>(taken: Vec<Taken<PausedBlock<D, Stash>>>) -> Vec<Group<D>> {
+    let mut groups: Vec<Group<D>> = Vec::new();
+    for taken in taken {
+        let (device, bytes) = (taken.facts.device, taken.facts.physical_bytes);
+        match groups.iter_mut().find(|group| group.device == device) {
+            Some(group) => {
+                group.asleep.push(taken);
+                group.wanted_bytes += bytes;
+            }
+            None => groups.push(Group {
+                device,
+                vacate: false,
+                wanted_bytes: bytes,
+                asleep: vec![taken],
+                backings: Vec::new(),
+                mapped: Vec::new(),
+                poisoned: Vec::new(),
+                failures: Vec::new(),
+            }),
+        }
+    }
+    groups.sort_by_key(|group| group.device);
+    groups
+}
