@@ -1,1 +1,1 @@
-//! Placeholder
+//! Integration tests live in `tests/`; this library is empty.

@@ -1,0 +1,161 @@
+//! What happens to the bytes.
+
+use allocator_core::{Driver, ErrorKind};
+use dormant_engine::{PauseOptions, Policy, ResumeOptions, Selection};
+
+use crate::{Bench, expect_bytes, pattern};
+
+const MIB: u64 = 1 << 20;
+
+fn pause<D: Driver>(bench: &Bench<D>, selection: impl Into<Selection>) {
+    bench.engine.pause(selection, &PauseOptions::default()).expect("pause");
+}
+
+fn resume<D: Driver>(bench: &Bench<D>, selection: impl Into<Selection>) {
+    bench.engine.resume(selection, &ResumeOptions::default()).expect("resume");
+}
+
+/// Sizes around the granule, and far from it.
+pub fn host_keeps_every_byte_at_every_size<D: Driver>(bench: &Bench<D>) {
+    let sizes = [1, 128, 6912, 2 * MIB - 1, 2 * MIB, 2 * MIB + 1, 3 * MIB, 5 * MIB + 13];
+    let blocks: Vec<_> = sizes
+        .iter()
+        .zip(1..)
+        .map(|(bytes, seed)| (bench.filled("w", Policy::Host, *bytes, seed), *bytes, seed))
+        .collect();
+    pause(bench, "w");
+    resume(bench, "w");
+    for (address, bytes, seed) in blocks {
+        bench.expect_pattern(address, bytes, seed);
+        bench.engine.free(address).expect("free");
+    }
+}
+
+/// By an explicit fill, whatever the memory held before.
+pub fn zero_reads_as_zero_at_first_use_and_after_a_resume<D: Driver>(bench: &Bench<D>) {
+    let bytes = 3 * MIB + 5;
+    // Memory that has held something else.
+    let dirty = bench.filled("dirty", Policy::Discard, bytes, 77);
+    bench.engine.free(dirty).expect("free");
+    let address = bench.allocate("z", Policy::Zero, bytes);
+    let zeros = vec![0; usize::try_from(bytes).expect("a size")];
+    expect_bytes(&bench.read(address, bytes), &zeros);
+    for round in 1..=2 {
+        bench.write(address, bytes, round);
+        pause(bench, "z");
+        resume(bench, "z");
+        expect_bytes(&bench.read(address, bytes), &zeros);
+    }
+    bench.engine.free(address).expect("free");
+}
+
+/// Undefined contents are still memory.
+pub fn discard_is_writable_again_after_a_resume<D: Driver>(bench: &Bench<D>) {
+    let address = bench.filled("kv", Policy::Discard, bench.unit_bytes, 1);
+    pause(bench, "kv");
+    resume(bench, "kv");
+    bench.write(address, bench.unit_bytes, 2);
+    bench.expect_pattern(address, bench.unit_bytes, 2);
+    bench.engine.free(address).expect("free");
+}
+
+/// As a graph's memory does: some blocks are backed up, others are not.
+pub fn one_tag_may_hold_blocks_of_every_policy<D: Driver>(bench: &Bench<D>) {
+    let bytes = 2 * MIB + 3;
+    let kept = bench.filled("mix", Policy::Host, bytes, 1);
+    let zeroed = bench.filled("mix", Policy::Zero, bytes, 2);
+    let discarded = bench.filled("mix", Policy::Discard, bytes, 3);
+    let report = bench.engine.pause("mix", &PauseOptions::default()).expect("pause");
+    assert_eq!((report.moved().blocks, report.copied().bytes), (3, bytes));
+    resume(bench, "mix");
+    bench.expect_pattern(kept, bytes, 1);
+    assert!(bench.read(zeroed, bytes).iter().all(|byte| *byte == 0));
+    bench.write(discarded, bytes, 4);
+    for address in [kept, zeroed, discarded] {
+        bench.engine.free(address).expect("free");
+    }
+}
+
+/// An override is no change of mind for ever.
+pub fn a_policy_given_at_pause_holds_for_the_blocks_of_that_pause_alone<D: Driver>(
+    bench: &Bench<D>,
+) {
+    let bytes = bench.unit_bytes;
+    let early = bench.filled("p", Policy::Host, bytes, 1);
+    pause(bench, "p");
+    let late = bench.filled("p", Policy::Host, bytes, 2);
+    let zero = PauseOptions::default().policy(Policy::Zero);
+    bench.engine.pause("p", &zero).expect("pause");
+    resume(bench, "p");
+    bench.expect_pattern(early, bytes, 1);
+    assert!(bench.read(late, bytes).iter().all(|byte| *byte == 0));
+    bench.write(late, bytes, 3);
+    pause(bench, "p");
+    resume(bench, "p");
+    bench.expect_pattern(late, bytes, 3);
+    bench.engine.free(early).expect("free");
+    bench.engine.free(late).expect("free");
+}
+
+/// Weight sync reads the saved weights while the trainer sleeps.
+pub fn a_backup_is_readable_while_the_block_sleeps_and_outlives_the_resume<D: Driver>(
+    bench: &Bench<D>,
+) {
+    let bytes = 2 * MIB + 7;
+    let address = bench.filled("w", Policy::Host, bytes, 5);
+    let error = bench.engine.backup(address).expect_err("an active block has no backup");
+    assert_eq!(error.kind(), ErrorKind::WrongState, "{error}");
+    pause(bench, "w");
+    let backup = bench.engine.backup(address).expect("backup");
+    expect_bytes(&backup, &pattern(bytes, 5));
+    resume(bench, "w");
+    bench.write(address, bytes, 6);
+    expect_bytes(&backup, &pattern(bytes, 5));
+    bench.engine.backup(address).expect_err("after the resume there is no backup");
+    bench.engine.free(address).expect("free");
+    expect_bytes(&backup, &pattern(bytes, 5));
+}
+
+/// The program has newer contents elsewhere.
+pub fn a_dropped_backup_is_gone_and_the_block_still_wakes<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.unit_bytes;
+    let address = bench.filled("w", Policy::Host, bytes, 5);
+    pause(bench, "w");
+    assert_eq!(bench.engine.drop_backup("w").expect("drop"), bytes);
+    assert_eq!(bench.engine.drop_backup("w").expect("drop again"), 0);
+    let error = bench.engine.backup(address).expect_err("dropped");
+    assert_eq!(error.kind(), ErrorKind::WrongState, "{error}");
+    resume(bench, "w");
+    bench.write(address, bytes, 6);
+    bench.expect_pattern(address, bytes, 6);
+    bench.engine.free(address).expect("free");
+}
+
+/// Offsets, lengths, and the block's end.
+pub fn parts_of_a_block_are_read_and_written<D: Driver>(bench: &Bench<D>) {
+    let bytes = 5 * MIB;
+    let address = bench.filled("w", Policy::Host, bytes, 1);
+    bench.engine.write(address.offset(2 * MIB - 3), b"abcdef").expect("write inside");
+    let mut want = pattern(bytes, 1);
+    let place = usize::try_from(2 * MIB - 3).expect("a size");
+    want[place..place + 6].copy_from_slice(b"abcdef");
+    expect_bytes(&bench.read(address, bytes), &want);
+    let mut tail = [0; 4];
+    bench.engine.read(address.offset(bytes - 4), &mut tail).expect("read at the end");
+    expect_bytes(&tail, &want[want.len() - 4..]);
+    let error = bench.engine.read(address.offset(bytes - 3), &mut tail).expect_err("past the end");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    bench.engine.free(address).expect("free");
+}
+
+/// More chunks than all workers have buffers for.
+pub fn a_block_of_many_chunks_keeps_every_byte_over_three_rounds<D: Driver>(bench: &Bench<D>) {
+    let bytes = 70 * MIB + 11;
+    let address = bench.filled("w", Policy::Host, bytes, 1);
+    for _ in 0..3 {
+        pause(bench, "w");
+        resume(bench, "w");
+        bench.expect_pattern(address, bytes, 1);
+    }
+    bench.engine.free(address).expect("free");
+}
