@@ -67,6 +67,29 @@ impl ErrorKind {
         }
     }
 
+    /// A stable name for programs: `out_of_memory`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OutOfMemory => "out_of_memory",
+            Self::TooLarge => "too_large",
+            Self::NotSupported => "not_supported",
+            Self::InvalidArgument => "invalid_argument",
+            Self::NotFound => "not_found",
+            Self::WrongState => "wrong_state",
+            Self::Busy => "busy",
+            Self::DeviceLost => "device_lost",
+            Self::EarlierWorkFailed => "earlier_work_failed",
+            Self::AddressLost => "address_lost",
+            Self::Poisoned => "poisoned",
+            Self::HostMemory => "host_memory",
+            Self::Io => "io",
+            Self::NoDriver => "no_driver",
+            Self::Forked => "forked",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// Whether the driver may serve this device again at all: false for a lost device and for
     /// an error of earlier work, which CUDA keeps for the life of the process.
     #[must_use]

@@ -63,7 +63,9 @@ impl Library {
         match opened {
             // Leaked on purpose: symbols taken from it are plain function pointers.
             Ok(handle) => Ok(Self { handle: Box::leak(Box::new(handle)), name: name.to_owned() }),
-            Err(error) => Err(error.to_string()),
+            // The loader's own words are the source of the error.
+            Err(error) => Err(std::error::Error::source(&error)
+                .map_or_else(|| error.to_string(), ToString::to_string)),
         }
     }
 
@@ -220,5 +222,6 @@ mod tests {
         assert!(error.to_string().contains("libdormant-not-there.so.1"), "{error}");
         let error = Library::at(Path::new("/nowhere/libx.so")).unwrap_err();
         assert!(error.to_string().contains("/nowhere/libx.so"), "{error}");
+        assert!(error.to_string().contains("No such file"), "the loader's words: {error}");
     }
 }

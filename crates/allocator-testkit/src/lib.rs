@@ -178,7 +178,14 @@ pub fn run<D: Driver>(name: &str, setup: Option<Setup<D>>, case: impl FnOnce(&Be
     match setup {
         Some(setup) => {
             let bench = Bench::new(setup);
-            case(&bench);
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(&bench)));
+            if let Err(panic) = ended {
+                // A device outlives the case; what it holds would fail those after it.
+                for block in bench.engine.blocks() {
+                    let _ = bench.engine.free(block.address);
+                }
+                std::panic::resume_unwind(panic);
+            }
             let stats = bench.engine.stats();
             let left: Vec<_> = stats.tags.iter().collect();
             assert!(left.is_empty(), "the case left blocks behind: {left:?}");

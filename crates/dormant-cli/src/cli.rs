@@ -23,7 +23,7 @@ opens, else the simulated device.
 
 The demo checks that our count of freed bytes is what the blocks had, that the addresses stay, that \
 every byte is as its policy promises, and that the device's own reading of free memory agrees: \
-exactly on the simulated device, within 64 MiB on a GPU, where other processes move it.
+exactly on the simulated device, within 64 MiB on a GPU, where other processes and the driver itself move it.
 
 Exit status: 0 when everything held, 1 when something failed, 2 for a wrong command line.";
 

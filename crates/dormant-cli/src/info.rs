@@ -81,8 +81,9 @@ fn ask_device(driver: &Driver, info: DeviceInfo) -> DeviceState {
         free_bytes: answer(driver.memory(device), &mut errors).map(|memory| memory.free_bytes),
         granularity_bytes: answer(driver.granularity(device), &mut errors)
             .map(|granularity| granularity.bytes()),
-        capabilities: answer(driver.capabilities(device), &mut errors)
-            .map(|capabilities| capabilities.to_string().split(' ').map(str::to_owned).collect()),
+        capabilities: answer(driver.capabilities(device), &mut errors).map(|capabilities| {
+            capabilities.to_string().split_whitespace().map(str::to_owned).collect()
+        }),
         ordinal: device.0,
         name,
         total_bytes,

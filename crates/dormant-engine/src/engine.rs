@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use allocator_core::{
-    ActiveBlock, Capabilities, Device, Driver, ErrorKind, Operation, PausedBlock, Remnant,
+    ActiveBlock, Capabilities, Device, DeviceInfo, Driver, ErrorKind, MemoryInfo, Operation,
+    PausedBlock, Remnant,
 };
 use dormant_host::process;
 
@@ -75,6 +76,24 @@ impl<D: Driver> Engine<D> {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The devices, in the driver's order.
+    ///
+    /// # Errors
+    /// `Forked` in a forked child, or the driver's error.
+    pub fn devices(&self) -> Result<Vec<DeviceInfo>> {
+        self.admit("listing devices")?;
+        self.driver.devices().map_err(|cause| Error::new("listing devices", cause))
+    }
+
+    /// Free and total bytes of a device, as the driver reads them now; other processes move them.
+    ///
+    /// # Errors
+    /// `Forked` in a forked child, or the driver's error.
+    pub fn memory(&self, device: Device) -> Result<MemoryInfo> {
+        self.admit("reading memory")?;
+        self.driver.memory(device).map_err(|cause| Error::new("reading memory", cause))
     }
 
     /// Refuses the calls of a forked child. Comes before any lock, which the parent may have held

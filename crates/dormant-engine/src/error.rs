@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use allocator_core::{Address, Device, ErrorKind};
+use allocator_core::{Address, Device, ErrorKind, Operation};
 
 use crate::report::Report;
 use crate::tag::Tag;
@@ -55,8 +55,9 @@ struct Detail {
 }
 
 impl Error {
-    /// `action` as in "pause of `weights`".
-    pub(crate) fn new(action: impl Into<String>, cause: allocator_core::Error) -> Self {
+    /// What failed, as in "pause of `weights`", and why.
+    #[must_use]
+    pub fn new(action: impl Into<String>, cause: allocator_core::Error) -> Self {
         Self(Box::new(Detail {
             action: action.into(),
             cause,
@@ -134,9 +135,14 @@ impl Error {
 }
 
 impl From<allocator_core::Error> for Error {
-    /// An error from before there was an engine: a driver that could not be opened.
+    /// A driver's error from outside the engine's own calls.
     fn from(cause: allocator_core::Error) -> Self {
-        Self::new("opening the driver", cause)
+        let action = match cause.operation() {
+            Operation::Open => "opening the driver",
+            Operation::Engine => "dormant",
+            _ => "a driver call",
+        };
+        Self::new(action, cause)
     }
 }
 

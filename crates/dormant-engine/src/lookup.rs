@@ -31,6 +31,20 @@ pub struct BlockInfo {
     pub state: BlockState,
 }
 
+impl BlockInfo {
+    fn of(address: Address, facts: &Facts, state: BlockState) -> Self {
+        Self {
+            address,
+            bytes: facts.bytes,
+            physical_bytes: facts.physical_bytes,
+            tag: facts.tag.clone(),
+            policy: facts.policy,
+            device: facts.device,
+            state,
+        }
+    }
+}
+
 /// What one tag has on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagStats {
@@ -76,16 +90,17 @@ impl<D: Driver> Engine<D> {
             return None;
         }
         let registry = lock(&self.registry);
-        let (start, facts, state) = registry.find(address)?;
-        Some(BlockInfo {
-            address: start,
-            bytes: facts.bytes,
-            physical_bytes: facts.physical_bytes,
-            tag: facts.tag.clone(),
-            policy: facts.policy,
-            device: facts.device,
-            state,
-        })
+        registry.find(address).map(|(start, facts, state)| BlockInfo::of(start, facts, state))
+    }
+
+    /// Every block, in the order of addresses.
+    #[must_use]
+    pub fn blocks(&self) -> Vec<BlockInfo> {
+        if self.admit("blocks").is_err() {
+            return Vec::new();
+        }
+        let registry = lock(&self.registry);
+        registry.iter().map(|(start, facts, state, _)| BlockInfo::of(start, facts, state)).collect()
     }
 
     /// Whether a block of ours starts at `address`: the quick question in front of a foreign free.

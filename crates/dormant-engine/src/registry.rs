@@ -91,6 +91,25 @@ pub enum BlockState {
     Poisoned,
 }
 
+impl BlockState {
+    /// Its name: `active`, `paused`, `moving`, `poisoned`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Moving => "moving",
+            Self::Poisoned => "poisoned",
+        }
+    }
+}
+
+impl std::fmt::Display for BlockState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Registry<A, P, R> {
     entries: BTreeMap<Address, Entry<A, P, R>>,

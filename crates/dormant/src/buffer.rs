@@ -76,6 +76,13 @@ impl<D: allocator_core::Driver> Buffer<D> {
         self.device
     }
 
+    /// What the engine knows of it now, its state among it. `None` once somebody else has freed
+    /// its address.
+    #[must_use]
+    pub fn info(&self) -> Option<BlockInfo> {
+        self.engine.find(self.address)
+    }
+
     /// Copies host memory into the block at `offset` bytes. Not ordered with the caller's streams.
     ///
     /// # Errors

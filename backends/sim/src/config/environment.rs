@@ -37,7 +37,7 @@ impl SimConfig {
         lookup: impl Fn(&'static str) -> Result<Option<String>>,
     ) -> Result<Self> {
         // A variable that is set to nothing is one that is not set.
-        let get = |name| {
+        let get = |name| -> Result<Option<String>> {
             lookup(name).map(|value| value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()))
         };
         let size = |name| {
@@ -63,7 +63,8 @@ impl SimConfig {
             (LINK, config.link_bytes_per_second),
         ] {
             if value == Some(0) {
-                return Err(bad(name, "0", "more than nothing, and one granule at least"));
+                let typed = get(name)?.unwrap_or_default();
+                return Err(bad(name, &typed, "more than nothing, and one granule at least"));
             }
         }
         for word in get(FAULTS)?.unwrap_or_default().split(',').map(str::trim) {

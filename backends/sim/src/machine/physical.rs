@@ -103,7 +103,7 @@ impl Machine {
     fn take_extent(&self, bytes: u64, device: u32) -> Answer<u64> {
         let mut doomed = self.core.change().reap_lingering();
         self.core.bury(doomed.drain(..));
-        let capacity = self.core.capacity;
+        let capacity = self.core.capacity.saturating_sub(self.core.config.held_back_bytes);
         let mut memory = self.core.change();
         let pool = memory.pool(device)?;
         if pool.used.checked_add(bytes).is_none_or(|used| used > capacity) {

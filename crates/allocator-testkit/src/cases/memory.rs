@@ -9,24 +9,41 @@ use dormant_engine::{
 
 use crate::Bench;
 
-/// Takes the device's memory until fewer than `leave` bytes are free.
-fn fill_device<D: Driver>(bench: &Bench<D>, leave: u64) -> Vec<Address> {
-    let mut ballast = Vec::new();
-    let mut step = bench.driver().memory(bench.device).expect("memory").total_bytes / 4;
-    let granule = bench.granularity.bytes();
-    while step >= granule {
-        let bytes = bench.granularity.round_up(step).expect("a size");
-        let allocation = Allocation::new(bytes, bench.device).tag("ballast");
-        while bench.free_bytes() >= bytes + leave.saturating_sub(granule) {
-            match bench.engine.allocate(&allocation) {
-                Ok(address) => ballast.push(address),
-                Err(error) if error.kind() == ErrorKind::OutOfMemory => break,
-                Err(error) => panic!("filling the device: {error}"),
-            }
-        }
-        step /= 2;
+/// The device's memory, taken until it refuses a single granule. A full device may still read
+/// some bytes as free that it gives to nobody (128 MiB on an H200), so the driver's own refusal
+/// is what counts.
+struct Ballast {
+    /// Blocks of exactly the bench's unit, rounded to granules; at least one.
+    units: Vec<Address>,
+    others: Vec<Address>,
+}
+
+impl Ballast {
+    fn all(self) -> impl Iterator<Item = Address> {
+        self.units.into_iter().chain(self.others)
     }
-    assert!(bench.free_bytes() < leave, "the device is full but for less than {leave} bytes");
+}
+
+fn fill_device<D: Driver>(bench: &Bench<D>) -> Ballast {
+    let take = |bytes| {
+        let allocation = Allocation::new(bytes, bench.device).tag("ballast");
+        match bench.engine.allocate(&allocation) {
+            Ok(address) => Some(address),
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => None,
+            Err(error) => panic!("filling the device: {error}"),
+        }
+    };
+    let granule = bench.granularity.bytes();
+    let unit = bench.granularity.round_up(bench.unit_bytes).expect("a size");
+    let mut ballast = Ballast { units: Vec::new(), others: Vec::new() };
+    // One unit first, so that there is one to give back.
+    ballast.units.push(take(unit).expect("room for one unit"));
+    let mut step = bench.driver().memory(bench.device).expect("memory").total_bytes / 4;
+    step -= step % granule;
+    while step >= granule {
+        ballast.others.extend(std::iter::from_fn(|| take(step)));
+        step = (step / 2).next_multiple_of(granule).min(step - granule);
+    }
     ballast
 }
 
@@ -43,7 +60,7 @@ pub fn a_resume_without_room_changes_nothing_and_works_later<D: Driver>(bench: &
     let bytes = bench.unit_bytes;
     let blocks: Vec<_> = (1..=3).map(|seed| bench.filled("w", Policy::Host, bytes, seed)).collect();
     bench.engine.pause("w", &PauseOptions::default()).expect("pause");
-    let ballast = fill_device(bench, 2 * bytes);
+    let ballast = fill_device(bench);
     let before = bench.free_bytes();
     let error = bench.engine.resume("w", &ResumeOptions::default()).expect_err("no room");
     assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
@@ -54,7 +71,7 @@ pub fn a_resume_without_room_changes_nothing_and_works_later<D: Driver>(bench: &
     for address in &blocks {
         assert_eq!(state(bench, *address), BlockState::Paused);
     }
-    free_all(bench, ballast);
+    free_all(bench, ballast.all());
     bench.engine.resume("w", &ResumeOptions::default()).expect("there is room now");
     for (address, seed) in blocks.iter().zip(1..) {
         bench.expect_pattern(*address, bytes, seed);
@@ -68,21 +85,16 @@ pub fn a_resume_of_two_tags_is_all_or_nothing<D: Driver>(bench: &Bench<D>) {
     let a = bench.filled("a", Policy::Host, bytes, 1);
     let b = bench.filled("b", Policy::Host, bytes, 2);
     bench.engine.pause(Selection::All, &PauseOptions::default()).expect("pause");
-    let mut ballast = fill_device(bench, 2 * bytes);
+    let mut ballast = fill_device(bench);
     // Room for one, not for both.
-    while bench.free_bytes() < bench.granularity.round_up(bytes).expect("a size") {
-        let last = ballast.pop().expect("ballast");
-        bench.engine.free(last).expect("free");
-    }
-    if bench.free_bytes() < 2 * bytes {
-        let both = Selection::tags(["a", "b"]);
-        let error = bench.engine.resume(both, &ResumeOptions::default()).expect_err("no room");
-        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
-        assert_eq!((state(bench, a), state(bench, b)), (BlockState::Paused, BlockState::Paused));
-        bench.engine.resume("b", &ResumeOptions::default()).expect("room for one");
-        bench.expect_pattern(b, bytes, 2);
-    }
-    free_all(bench, ballast);
+    free_all(bench, ballast.units.pop());
+    let both = Selection::tags(["a", "b"]);
+    let error = bench.engine.resume(both, &ResumeOptions::default()).expect_err("no room");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+    assert_eq!((state(bench, a), state(bench, b)), (BlockState::Paused, BlockState::Paused));
+    bench.engine.resume("b", &ResumeOptions::default()).expect("room for one");
+    bench.expect_pattern(b, bytes, 2);
+    free_all(bench, ballast.all());
     bench.engine.resume(Selection::All, &ResumeOptions::default()).expect("room for all");
     bench.expect_pattern(a, bytes, 1);
     bench.expect_pattern(b, bytes, 2);
@@ -94,7 +106,7 @@ pub fn a_resume_waits_for_memory_that_comes_free<D: Driver>(bench: &Bench<D>) {
     let bytes = bench.unit_bytes;
     let address = bench.filled("w", Policy::Host, bytes, 1);
     bench.engine.pause("w", &PauseOptions::default()).expect("pause");
-    let ballast = fill_device(bench, bytes);
+    let ballast = fill_device(bench);
     let waiting = ResumeOptions::default().wait_for_memory(Duration::from_millis(40));
     let begun = Instant::now();
     let error = bench.engine.resume("w", &waiting).expect_err("nobody leaves");
@@ -104,7 +116,7 @@ pub fn a_resume_waits_for_memory_that_comes_free<D: Driver>(bench: &Bench<D>) {
         let patient = ResumeOptions::default().wait_for_memory(Duration::from_secs(60));
         let waiter = scope.spawn(move || bench.engine.resume("w", &patient));
         std::thread::sleep(Duration::from_millis(30));
-        free_all(bench, ballast);
+        free_all(bench, ballast.all());
         waiter.join().expect("no panic").expect("memory came free");
     });
     bench.expect_pattern(address, bytes, 1);
@@ -125,7 +137,7 @@ pub fn more_than_the_device_has_is_too_large<D: Driver>(bench: &Bench<D>) {
 
 /// Neither memory nor addresses.
 pub fn an_allocation_that_fails_leaves_nothing_behind<D: Driver>(bench: &Bench<D>) {
-    let ballast = fill_device(bench, bench.unit_bytes);
+    let ballast = fill_device(bench);
     let before = bench.free_bytes();
     let ranges = allocator_core::leaked_ranges();
     for policy in [Policy::Host, Policy::Zero] {
@@ -136,7 +148,7 @@ pub fn an_allocation_that_fails_leaves_nothing_behind<D: Driver>(bench: &Bench<D
     }
     bench.expect_free(before, "after failed allocations");
     assert_eq!(allocator_core::leaked_ranges(), ranges);
-    free_all(bench, ballast);
+    free_all(bench, ballast.all());
 }
 
 /// There is no such block.

@@ -60,6 +60,9 @@ pub(crate) struct FreedOutcome {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ResumeOutcome {
+    /// Physical bytes under the addresses again.
+    pub(crate) mapped_bytes: u64,
+    /// Logical bytes copied back from the host.
     pub(crate) restored_bytes: u64,
     pub(crate) ms: f64,
 }

@@ -1,6 +1,6 @@
 //! The steps of the demo, in order, and what must hold after each.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use dormant::{Address, BlockState, MemoryInfo, Report};
 
@@ -110,15 +110,18 @@ impl Demo<'_, '_> {
             self.stage.resume()?
         };
         let took = begun.elapsed();
-        let (restored, copied) = (report.moved().bytes, report.copied().bytes);
+        let (mapped, restored) = (report.moved().bytes, report.copied().bytes);
         let memory = self.stage.memory()?;
         self.outcome.free_bytes.resumed = Some(memory.free_bytes);
-        self.outcome.resume =
-            Some(ResumeOutcome { restored_bytes: restored, ms: milliseconds(took) });
+        self.outcome.resume = Some(ResumeOutcome {
+            mapped_bytes: mapped,
+            restored_bytes: restored,
+            ms: milliseconds(took),
+        });
         let expected = self.stage.physical_bytes_of(&SURVIVORS);
-        self.checks.count("restored by the resume", restored, expected);
+        self.checks.count("mapped by the resume", mapped, expected);
         let expected = self.stage.bytes_of(&[Role::Weights]);
-        self.checks.count("copied back by the resume", copied, expected);
+        self.checks.count("copied back by the resume", restored, expected);
         let expected = self.stage.bytes_of(&[Role::Scratch]);
         self.checks.count("set to zero by the resume", report.zeroed().bytes, expected);
         if self.stage.owns_any(doomed) {
@@ -132,9 +135,9 @@ impl Demo<'_, '_> {
         self.check_strays("after the resume", BlockState::Active);
         self.screen.step(format_args!(
             "Resumed in {took:.1?}: {} mapped at the same addresses, {} copied back{}.",
+            Bytes(mapped),
             Bytes(restored),
-            Bytes(copied),
-            copying(&report, copied),
+            copying(&report, restored),
         ));
         self.table(memory);
         Ok(())
@@ -198,10 +201,10 @@ impl Demo<'_, '_> {
 
 /// How fast the contents were copied, and by how many.
 fn copying(report: &Report, bytes: u64) -> String {
-    let time: Duration = report.phases.copy;
     let workers = match report.workers {
         1 => "1 worker".to_owned(),
         several => format!("{several} workers"),
     };
-    rate(bytes, time).map_or_else(String::new, |rate| format!(" by {workers} at {rate}"))
+    rate(bytes, report.phases.copy)
+        .map_or_else(String::new, |rate| format!(" by {workers} at {rate}"))
 }
