@@ -1,11 +1,10 @@
-//! The conformance suite on a real CUDA device, where there is one. Run it one case at a time
-//! (`--test-threads=1`): the cases read the device's free bytes.
+//! The conformance suite on a real CUDA device, where there is one.
 //!
 //! `DORMANT_REQUIRE_DEVICE=cuda` turns the skip into a failure.
 
 use std::sync::{Arc, OnceLock};
 
-use allocator_testkit::{Setup, conformance_suite};
+use allocator_testkit::{Setup, conformance_suite, exclusive};
 use dormant_cuda::Cuda;
 
 fn setup() -> Option<Setup<Cuda>> {
@@ -19,7 +18,12 @@ fn setup() -> Option<Setup<Cuda>> {
         }
     };
     // Contexts and streams of the driver itself move the reading by some MiB.
-    Some(Setup { driver, unit_bytes: 128 << 20, slack_bytes: 64 << 20 })
+    Some(Setup {
+        driver,
+        unit_bytes: 128 << 20,
+        slack_bytes: 64 << 20,
+        exclusive: Some(exclusive()),
+    })
 }
 
 conformance_suite!(setup);

@@ -14,7 +14,7 @@ fn setup() -> Option<Setup<Sim>> {
         .held_back_bytes(8 << 20)
         .scribble(Some(0xD5));
     let driver = Arc::new(Sim::new(config).expect("a simulated device"));
-    Some(Setup { driver, unit_bytes: 6 << 20, slack_bytes: 0 })
+    Some(Setup { driver, unit_bytes: 6 << 20, slack_bytes: 0, exclusive: None })
 }
 
 conformance_suite!(setup);

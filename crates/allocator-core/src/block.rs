@@ -239,6 +239,28 @@ impl<D: Driver, K> Block<D, Paused<K>> {
         }
     }
 
+    /// Gives back what the driver keeps with the range
+    /// ([`Capabilities::KEEPS_UNTIL_UNRESERVED`](crate::Capabilities::KEEPS_UNTIL_UNRESERVED)):
+    /// part of a detach, and of undoing an [`attach`](Block::attach) that had mapped something
+    /// before it failed, once the backing is released.
+    ///
+    /// # Errors
+    /// The driver's error, and what is left of the block, its stash readable.
+    pub fn vacate(mut self) -> Result<Self, (Remnant<K>, Error)> {
+        // SAFETY: a paused block has nothing mapped in its range, and what was has been released.
+        match unsafe { self.driver.vacate(&mut self.range) } {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                let mut remnant = Remnant::of(self.range, self.bytes, self.state.stash);
+                if error.kind() == ErrorKind::AddressLost {
+                    // The addresses are the driver's again; they are no leak of ours.
+                    let _ = remnant.range.take().map(Range::into_driver);
+                }
+                Err((remnant, error))
+            }
+        }
+    }
+
     /// Gives the addresses back. The stash goes with the block.
     ///
     /// # Errors
@@ -346,7 +368,7 @@ impl<D: Driver> Block<D, Active<D>> {
     /// `Unchanged` with the block and the stash when unmapping was refused; `Poisoned`, its stash
     /// readable, when a later step failed.
     pub fn detach<K>(
-        mut self,
+        self,
         stash: Option<K>,
         vacate: bool,
     ) -> Result<PausedBlock<D, K>, DetachFailed<D, K>> {
@@ -369,23 +391,16 @@ impl<D: Driver> Block<D, Active<D>> {
             let remnant = Remnant::of(self.range, self.bytes, stash);
             return Err(Box::new(Stuck::Poisoned { remnant, error }));
         }
-        if vacate {
-            // SAFETY: all that was mapped in the range was unmapped and released above.
-            if let Err(error) = unsafe { self.driver.vacate(&mut self.range) } {
-                let mut remnant = Remnant::of(self.range, self.bytes, stash);
-                if error.kind() == ErrorKind::AddressLost {
-                    // The addresses are the driver's again; they are no leak of ours.
-                    let _ = remnant.range.take().map(Range::into_driver);
-                }
-                return Err(Box::new(Stuck::Poisoned { remnant, error }));
-            }
-        }
-        Ok(Block {
+        let block = Block {
             driver: self.driver,
             range: self.range,
             bytes: self.bytes,
             state: Paused { stash },
-        })
+        };
+        if !vacate {
+            return Ok(block);
+        }
+        block.vacate().map_err(|(remnant, error)| Box::new(Stuck::Poisoned { remnant, error }))
     }
 
     /// Unmaps, releases and gives the addresses back, in this order. No work in flight may touch

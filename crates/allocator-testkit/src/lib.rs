@@ -11,8 +11,8 @@
 //! no device: the case is a skip that is seen on stderr.
 //!
 //! Freed memory is checked by the device's own free reading, not by a return code. On a device
-//! that other processes use as well, run the cases one at a time (`--test-threads=1`) and allow
-//! some slack.
+//! that other processes use as well, allow some slack; cases that share a device hold
+//! [`exclusive`] while they run.
 
 #![expect(
     clippy::missing_panics_doc,
@@ -20,7 +20,7 @@
 )]
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use allocator_core::{Capabilities, Device, Driver, Granularity};
 use dormant_engine::{Address, Allocation, Config, Engine, Policy};
@@ -38,6 +38,8 @@ pub struct Setup<D: Driver> {
     pub unit_bytes: u64,
     /// How far a free reading may be off: zero where nobody else uses the device.
     pub slack_bytes: u64,
+    /// Held while the case runs, where cases share one device: they read its free bytes.
+    pub exclusive: Option<MutexGuard<'static, ()>>,
 }
 
 /// What a case works with: an engine of its own over the driver under test.
@@ -54,17 +56,26 @@ pub struct Bench<D: Driver> {
     /// The size of an ordinary block, in bytes.
     pub unit_bytes: u64,
     slack_bytes: u64,
+    _exclusive: Option<MutexGuard<'static, ()>>,
 }
 
 impl<D: Driver> Bench<D> {
     fn new(setup: Setup<D>) -> Self {
-        let Setup { driver, unit_bytes, slack_bytes } = setup;
+        let Setup { driver, unit_bytes, slack_bytes, exclusive } = setup;
         let devices: Vec<_> =
             driver.devices().expect("devices").into_iter().map(|info| info.device).collect();
         let device = *devices.first().expect("a device");
         let granularity = driver.granularity(device).expect("granularity");
         let engine = Engine::new(driver, Config::default());
-        let bench = Self { engine, devices, device, granularity, unit_bytes, slack_bytes };
+        let bench = Self {
+            engine,
+            devices,
+            device,
+            granularity,
+            unit_bytes,
+            slack_bytes,
+            _exclusive: exclusive,
+        };
         bench.warm_up();
         bench
     }
@@ -140,6 +151,13 @@ impl<D: Driver> Bench<D> {
     pub fn can(&self, capability: Capabilities) -> bool {
         self.driver().capabilities(self.device).expect("capabilities").contains(capability)
     }
+}
+
+/// The lock for [`Setup::exclusive`]: one for all drivers of the process.
+#[must_use]
+pub fn exclusive() -> MutexGuard<'static, ()> {
+    static DEVICE: Mutex<()> = Mutex::new(());
+    DEVICE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes that depend on `seed` and on the position, so that a shifted copy is seen.

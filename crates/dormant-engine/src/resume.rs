@@ -53,9 +53,11 @@ struct Group<D: Driver> {
     vacate: bool,
     wanted_bytes: u64,
     asleep: Vec<Taken<PausedBlock<D, Stash>>>,
-    /// Physical memory for the blocks in `asleep`, in the same order.
+    /// Physical memory for the blocks in `asleep`, in the same order, and for one `refused`.
     backings: Vec<Backing<D>>,
     mapped: Vec<Taken<AttachedBlock<D, Stash>>>,
+    /// The block whose mapping failed: something may have been mapped in its range for a moment.
+    refused: Option<Taken<PausedBlock<D, Stash>>>,
     poisoned: Vec<Taken<Remnant<Stash>>>,
     failures: Vec<Failure>,
 }
@@ -190,7 +192,7 @@ impl<D: Driver> Engine<D> {
             let error = stuck.error().clone();
             match *stuck {
                 Stuck::Unchanged { block, spare, .. } => {
-                    group.asleep.push(Taken { address, facts, block });
+                    group.refused = Some(Taken { address, facts, block });
                     group.backings.push(spare);
                 }
                 Stuck::Poisoned { remnant, error } => {
@@ -276,6 +278,17 @@ impl<D: Driver> Engine<D> {
             for backing in group.backings {
                 cause = with_undo(cause, backing.release());
             }
+            // With its memory released, what the driver keeps with the range can go too.
+            if let Some(Taken { address, facts, block }) = group.refused {
+                let vacated = if group.vacate { block.vacate() } else { Ok(block) };
+                resting.push(match vacated {
+                    Ok(block) => (address, Resting::Paused(block)),
+                    Err((remnant, error)) => {
+                        group.failures.push(poisoned_failure(address, &facts, error));
+                        (address, Resting::Poisoned(remnant))
+                    }
+                });
+            }
             let asleep = group.asleep.into_iter();
             resting.extend(asleep.map(|taken| (taken.address, Resting::Paused(taken.block))));
             let poisoned = group.poisoned.into_iter();
@@ -323,6 +336,7 @@ fn group<D: Driver>(taken: Vec<Taken<PausedBlock<D, Stash>>>) -> Vec<Group<D>> {
                 asleep: vec![taken],
                 backings: Vec::new(),
                 mapped: Vec::new(),
+                refused: None,
                 poisoned: Vec::new(),
                 failures: Vec::new(),
             }),

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod checks;
 mod device;
 mod every_call;
 mod quirks;

@@ -4,7 +4,7 @@ use allocator_core::{ErrorKind, Operation};
 use dormant_engine::{BlockState, Policy};
 use dormant_sim::Fault;
 
-use crate::support::{CAPACITY, ONE, World, ZERO, small, state};
+use crate::support::{CAPACITY, ONE, World, ZERO, small};
 
 fn three(world: &mut World) {
     world.add(Policy::Host, ZERO);
@@ -100,23 +100,4 @@ fn blocks_that_lose_their_address_are_poisoned_and_their_backups_stay_readable()
     assert!(*lease == *leased, "a lease outlives the block");
     drop(lease);
     world.finish(&[], "lost addresses");
-}
-
-#[test]
-fn an_address_that_was_lost_can_be_handed_out_again() {
-    let world = &mut World::new(small().fault(Fault::AddressLost));
-    let lost = world.add(Policy::Host, ZERO);
-    world.pause().unwrap_err();
-    assert_eq!(state(&world.engine, lost), Some(BlockState::Poisoned));
-    let mut others = Vec::new();
-    while others.last() != Some(&lost) && others.len() < 64 {
-        others.push(world.allocate(Policy::Discard, ZERO).unwrap());
-    }
-    assert_eq!(others.last(), Some(&lost), "the machine never gave the address out again");
-    assert_eq!(state(&world.engine, lost), Some(BlockState::Active), "it is the new block's");
-    assert_eq!(world.engine.stats().tags[0].poisoned.blocks, 0);
-    for address in others {
-        world.engine.free(address).unwrap();
-    }
-    assert_eq!(world.free_bytes(), [CAPACITY, CAPACITY]);
 }

@@ -30,7 +30,6 @@ fn fail_twice(config: SimConfig, operation: Operation, n: u64, undo: Operation) 
     let met = world.sim.armed_failures() == 0;
     world.sim.clear_failures();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{at}: the first error is the answer: {error}");
-    let mut lost = Vec::new();
     let mut poisoned = 0;
     for block in &world.blocks {
         let named = error.failures().iter().find(|failure| failure.address == block.address);
@@ -39,23 +38,25 @@ fn fail_twice(config: SimConfig, operation: Operation, n: u64, undo: Operation) 
             (Some(BlockState::Poisoned), Some(failure)) => {
                 assert!(failure.poisoned, "{at}: {error}");
                 poisoned += 1;
-                // Its physical memory stays mapped, or was lost on the way back.
-                lost.push((block.device, block.physical_bytes));
             }
             (state, named) => panic!("{at}: {block:?} is {state:?}, and named: {named:?}"),
         }
         world.expect_backup(block, &at);
     }
+    // One block's memory at most is lost: it stays mapped, with the range, or in a handle that no
+    // block had yet.
+    let physical = world.blocks[0].physical_bytes;
+    let free = world.free_bytes();
+    let lost: Vec<_> = [ZERO, ONE]
+        .into_iter()
+        .zip(&free)
+        .filter(|(_, free)| **free == CAPACITY - physical)
+        .map(|(device, _)| (device, physical))
+        .collect();
     if !met {
         assert_eq!(world.look(), before, "{at}: only the first was met");
     } else if poisoned == 0 {
-        // A handle that no block had yet: told in the text, and gone.
         assert!(error.to_string().contains("undoing it failed too"), "{at}: {error}");
-        let physical = world.blocks[0].physical_bytes;
-        let free = world.free_bytes();
-        lost.extend([ZERO, ONE].into_iter().filter(|device| {
-            free[usize::try_from(device.0).expect("few")] == CAPACITY - physical
-        }).map(|device| (device, physical)));
         assert_eq!(lost.len(), 1, "{at}: {free:?}");
     }
     world.finish(&lost, &at);

@@ -163,8 +163,7 @@ impl World {
         let bytes = 3 * GRANULE - 5 - self.blocks.len() as u64;
         let allocation = Allocation::new(bytes, device).tag("w").policy(policy);
         let address = self.engine.allocate(&allocation)?;
-        let contents =
-            if policy == Policy::Zero { Contents::Zero } else { Contents::Undefined };
+        let contents = if policy == Policy::Zero { Contents::Zero } else { Contents::Undefined };
         let physical_bytes = 3 * GRANULE;
         self.blocks.push(Known { address, bytes, physical_bytes, policy, device, contents });
         Ok(address)
