@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::region::{self, Current};
-use crate::registry::Facts;
+use crate::registry::{Facts, Freed};
 use crate::stash::Stash;
 use crate::sync::lock;
 use crate::tag::Tag;
@@ -62,15 +62,28 @@ impl<D: Driver> Engine<D> {
     pub fn allocate(&self, allocation: &Allocation) -> Result<Address> {
         self.admit("allocation")?;
         let facts = self.facts_of(allocation)?;
-        self.free_deferred();
         let (device, wanted) = (facts.device, facts.bytes);
-        let (address, block, generation) = self.make(&facts).map_err(|cause| {
+        let made = match self.make(&facts) {
+            // What was put off may be the very memory that is missing.
+            Err(error) if error.kind() == ErrorKind::OutOfMemory && self.free_deferred() > 0 => {
+                self.make(&facts)
+            }
+            made => made,
+        };
+        let (address, block, generation) = made.map_err(|cause| {
             self.explain(format!("allocation under `{}`", facts.tag), cause, device, wanted)
         })?;
         lock(&self.registry).insert(address, Arc::new(facts), block);
         // A peer that was enabled since the access list was made must not be missed.
-        if self.peers.generation() != generation {
-            self.grant_one(address)?;
+        if self.peers.generation() != generation
+            && let Err(error) = self.grant_one(address)
+        {
+            // Nobody else knows the address, so nobody else would free it.
+            let freed = lock(&self.registry).free(address);
+            if let Freed::Gone(resting, facts) = freed {
+                self.dispose_untold(address, resting, facts);
+            }
+            return Err(error);
         }
         Ok(address)
     }

@@ -1,7 +1,7 @@
 //! The engine itself: what its parts share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use allocator_core::{
@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::error::{Error, Holder, Result};
 use crate::peers::Peers;
 use crate::reaper::Reaper;
-use crate::registry::{Facts, Registry, Resting, Taken};
+use crate::registry::{Registry, Resting, Taken};
 use crate::stash::{Ledger, Stash};
 use crate::sync::{Mutex, lock};
 use crate::transfer::Lanes;
@@ -117,7 +117,11 @@ impl<D: Driver> Engine<D> {
     /// pause that is just waiting for work in flight. Allocations and resumes go on.
     #[must_use = "the capture ends when the guard is dropped"]
     pub fn begin_capture(&self) -> CaptureGuard<'_, D> {
-        self.captures.begin();
+        // In a forked child there is nothing to capture, and a lock or a quiesce of the parent's
+        // would stay for ever.
+        if !process::is_forked_child() {
+            self.captures.begin();
+        }
         CaptureGuard { engine: self }
     }
 
@@ -189,24 +193,6 @@ impl<D: Driver> Engine<D> {
             self.dispose_untold(address, resting, facts);
         }
     }
-
-    /// Frees a block whose caller is gone; a failure is counted.
-    pub(crate) fn dispose_untold(
-        &self,
-        address: allocator_core::Address,
-        resting: RestingBlock<D>,
-        facts: Arc<Facts>,
-    ) {
-        let Err(left) = self.dispose(resting, &facts) else { return };
-        self.failed_frees.fetch_add(1, Ordering::Relaxed);
-        match left.resting {
-            // The device was busy: try again at the next call that can.
-            Some(Resting::Active(block)) => {
-                lock(&self.deferred).push(Taken { address, facts, block });
-            }
-            other => drop(other),
-        }
-    }
 }
 
 /// A stream capture that the engine knows of.
@@ -218,7 +204,10 @@ pub struct CaptureGuard<'a, D: Driver> {
 
 impl<D: Driver> Drop for CaptureGuard<'_, D> {
     fn drop(&mut self) {
-        if self.engine.captures.end() && !process::is_forked_child() && !process::is_exiting() {
+        if process::is_forked_child() {
+            return;
+        }
+        if self.engine.captures.end() && !process::is_exiting() {
             self.engine.free_deferred();
         }
     }

@@ -1,18 +1,24 @@
 //! Freeing, in any state.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use allocator_core::{ActiveBlock, Address, Deadline, Device, Driver, ErrorKind, Operation, Stuck};
 
 use crate::engine::{Engine, RestingBlock};
 use crate::error::{Error, Result};
-use crate::registry::{Facts, Freed, Resting};
+use crate::registry::{Facts, Freed, Resting, Taken};
 use crate::sync::lock;
 
+/// How long a free waits for the device where its caller is gone: the thread at hand has other
+/// things to do, and the free is tried again.
+const UNTOLD_TIMEOUT: Duration = Duration::from_millis(200);
+
 /// A free that failed, and the block if it is whole.
-pub(crate) struct NotFreed<D: Driver> {
-    pub(crate) error: allocator_core::Error,
-    pub(crate) resting: Option<RestingBlock<D>>,
+struct NotFreed<D: Driver> {
+    error: allocator_core::Error,
+    resting: Option<RestingBlock<D>>,
 }
 
 impl<D: Driver> Engine<D> {
@@ -44,7 +50,9 @@ impl<D: Driver> Engine<D> {
                 return Err(Error::new("free", cause.with_address(address)));
             }
         };
-        self.dispose(resting, &facts).map_err(|left| {
+        self.free_deferred();
+        let deadline = Deadline::after(self.config.free_timeout);
+        self.dispose(resting, &facts, deadline).map_err(|left| {
             if let Some(Resting::Active(block)) = left.resting {
                 lock(&self.registry).insert(address, Arc::clone(&facts), block);
             }
@@ -52,14 +60,36 @@ impl<D: Driver> Engine<D> {
         })
     }
 
+    /// Frees a block whose caller is gone; a failure is counted.
+    pub(crate) fn dispose_untold(
+        &self,
+        address: Address,
+        resting: RestingBlock<D>,
+        facts: Arc<Facts>,
+    ) {
+        let deadline = Deadline::after(UNTOLD_TIMEOUT);
+        let Err(left) = self.dispose(resting, &facts, deadline) else { return };
+        match left.resting {
+            // The device is busy: it is tried again at the next call that can.
+            Some(Resting::Active(block)) if left.error.kind() == ErrorKind::Busy => {
+                lock(&self.deferred).push(Taken { address, facts, block });
+            }
+            other => {
+                self.failed_frees.fetch_add(1, Ordering::Relaxed);
+                drop(other);
+            }
+        }
+    }
+
     /// Frees a block that is out of the registry.
-    pub(crate) fn dispose(
+    fn dispose(
         &self,
         resting: RestingBlock<D>,
         facts: &Arc<Facts>,
+        deadline: Deadline,
     ) -> Result<(), NotFreed<D>> {
         match resting {
-            Resting::Active(block) => self.free_active(block, facts),
+            Resting::Active(block) => self.free_active(block, facts, deadline),
             Resting::Paused(mut block) => {
                 self.reaper.bury(block.take_stash().into_iter().collect());
                 block.free().map_err(|error| NotFreed { error, resting: None })
@@ -71,13 +101,17 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    fn free_active(&self, block: ActiveBlock<D>, facts: &Arc<Facts>) -> Result<(), NotFreed<D>> {
-        let deadline = Deadline::after(self.config.free_timeout);
+    fn free_active(
+        &self,
+        block: ActiveBlock<D>,
+        facts: &Arc<Facts>,
+        deadline: Deadline,
+    ) -> Result<(), NotFreed<D>> {
         match self.captures.quiesce(|| self.quiesce(block.device(), deadline)) {
             None => {
                 let address = block.address();
                 let facts = Arc::clone(facts);
-                lock(&self.deferred).push(crate::registry::Taken { address, facts, block });
+                lock(&self.deferred).push(Taken { address, facts, block });
                 return Ok(());
             }
             Some(Err(error)) if !error.kind().is_sticky() => {
@@ -100,14 +134,18 @@ impl<D: Driver> Engine<D> {
         self.driver.quiesce(device, deadline)
     }
 
-    /// Frees what was put off, unless a capture is still going on.
-    pub(crate) fn free_deferred(&self) {
+    /// Frees what was put off, unless a capture is still going on. What the device is still busy
+    /// with stays put off.
+    /// Returns how many were tried.
+    pub(crate) fn free_deferred(&self) -> usize {
         if self.captures.any() {
-            return;
+            return 0;
         }
         let waiting = std::mem::take(&mut *lock(&self.deferred));
+        let count = waiting.len();
         for taken in waiting {
             self.dispose_untold(taken.address, Resting::Active(taken.block), taken.facts);
         }
+        count
     }
 }
