@@ -1,1 +1,1 @@
-//! Placeholder
+//! Benches live in `benches/`; this library is empty.

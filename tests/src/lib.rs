@@ -1,1 +1,5 @@
-//! Integration tests live in `tests/`; this library is empty.
+//! What several of the integration tests need. The tests themselves are in `tests/`.
+
+pub mod c;
+pub mod doubles;
+pub mod peer;

@@ -2,13 +2,15 @@
 
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
+use allocator_core::call::Call;
+use allocator_core::waiting::lock;
 use allocator_core::{Device, Operation, Result};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUstreamCaptureMode};
 
 use crate::loader::Symbols;
-use crate::result::{Call, SUCCESS};
+use crate::result::SUCCESS;
 
 /// A primary context of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,8 +215,8 @@ impl Drop for CaptureScope<'_> {
 /// Both scopes, for calls that need the owner's context and that a capture may forbid.
 #[derive(Debug)]
 pub(crate) struct Scope<'a> {
-    _context: ContextScope<'a>,
-    _relaxed: CaptureScope<'a>,
+    _context: Option<ContextScope<'a>>,
+    _relaxed: Option<CaptureScope<'a>>,
 }
 
 impl<'a> Scope<'a> {
@@ -225,13 +227,22 @@ impl<'a> Scope<'a> {
         device: Device,
     ) -> Result<Self> {
         Ok(Self {
-            _context: ContextScope::enter(symbols, context, operation, device)?,
-            _relaxed: CaptureScope::enter(symbols, operation)?,
+            _context: Some(ContextScope::enter(symbols, context, operation, device)?),
+            _relaxed: Some(CaptureScope::enter(symbols, operation)?),
         })
     }
-}
 
-/// A lock whose holder panicked guards nothing here that could be half done.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    /// For calls that must be made in any case: as far as the driver lets us. Where it refuses,
+    /// the call itself is to say why.
+    pub(crate) fn if_possible(
+        symbols: &'a Symbols,
+        context: Context,
+        operation: Operation,
+        device: Device,
+    ) -> Self {
+        Self {
+            _context: ContextScope::enter(symbols, context, operation, device).ok(),
+            _relaxed: CaptureScope::enter(symbols, operation).ok(),
+        }
+    }
 }

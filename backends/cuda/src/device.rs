@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
+use allocator_core::call::Call;
 use allocator_core::{
     Capabilities, Device, DeviceInfo, Error, ErrorKind, Granularity, MemoryInfo, Operation, Result,
 };
@@ -14,7 +15,6 @@ use crate::context::{Primary, Scope};
 use crate::loader::Symbols;
 use crate::memory;
 use crate::quiesce::Quiescer;
-use crate::result::Call;
 
 /// One device and all that belongs to it.
 #[derive(Debug)]
@@ -36,19 +36,6 @@ pub(crate) struct Facts {
     pub(crate) total_bytes: u64,
     pub(crate) virtual_memory: bool,
     pub(crate) rdma: bool,
-}
-
-impl Facts {
-    /// Out of memory for more than there is will be so for ever.
-    pub(crate) fn judge(&self, error: Error, bytes: u64) -> Error {
-        if error.kind() == ErrorKind::OutOfMemory && bytes > self.total_bytes {
-            error
-                .with_kind(ErrorKind::TooLarge)
-                .with_note(format_args!("the device has {} bytes in all", self.total_bytes))
-        } else {
-            error
-        }
-    }
 }
 
 impl Slot {

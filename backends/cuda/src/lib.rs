@@ -61,7 +61,8 @@ pub struct Cuda {
 impl Cuda {
     /// Finds the driver and starts it: the file that `DORMANT_CUDA_LIBRARY` names, if set, else
     /// `libcuda.so.1` or `libcuda.so` that the process has already, else the first of the two
-    /// that can be loaded. Makes no context.
+    /// that can be loaded. Whatever has one of these names is trusted to be a CUDA driver: its
+    /// initialisers run, and its functions are called. Makes no context.
     ///
     /// # Errors
     /// `NoDriver` when there is no library, it lacks a symbol, it is a toolkit's stub, or it sees
@@ -74,8 +75,12 @@ impl Cuda {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_at(path: impl AsRef<Path>) -> Result<Self> {
-        Self::start(&Library::at(path.as_ref())?)
+    ///
+    /// # Safety
+    /// The file's initialisers, and its symbols of a CUDA driver's names, are those of such a driver.
+    pub unsafe fn open_at(path: impl AsRef<Path>) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        Self::start(&unsafe { Library::at(path.as_ref()) }?)
     }
 
     fn start(library: &Library) -> Result<Self> {

@@ -1,8 +1,8 @@
 //! The driver library and the functions we need of it.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
-use std::path::Path;
 
+use allocator_core::call::Call;
 use allocator_core::loader::Library;
 use allocator_core::{DriverInfo, Error, ErrorKind, Operation, Result, symbol_table};
 use cudarc::driver::sys::{
@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
     CUmemLocation, CUstream,
 };
 
-use crate::result::{Call, Code};
+use crate::result::Code;
 
 /// The driver's names, the versioned one first: a toolkit's stub is found under the plain one.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
@@ -125,12 +125,9 @@ symbol_table! {
 
 /// Finds the driver as [`Cuda::open`](crate::Cuda::open) describes.
 pub(crate) fn find() -> Result<Library> {
-    match std::env::var_os(OVERRIDE).filter(|path| !path.is_empty()) {
-        Some(path) => Library::at(Path::new(&path)).map_err(|error| {
-            error.with_note(format_args!("this file is the one that {OVERRIDE} names"))
-        }),
-        None => Library::find(&NAMES),
-    }
+    // SAFETY: the names are those of NVIDIA's driver, and whoever sets the variable answers for the
+    // file that it names, as for any library path of the environment's.
+    unsafe { Library::chosen(OVERRIDE, &NAMES) }
 }
 
 /// Looks the symbols up and starts the driver. Makes no context.

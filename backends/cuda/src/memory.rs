@@ -6,6 +6,7 @@ use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
+use allocator_core::call::{Call, judge};
 use allocator_core::{Address, Device, Operation, Range, Result};
 use cudarc::driver::sys::{
     CUdevice, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp,
@@ -16,7 +17,7 @@ use cudarc::driver::sys::{
 use crate::Cuda;
 use crate::context::ContextScope;
 use crate::device::Facts;
-use crate::result::{Call, SUCCESS};
+use crate::result::SUCCESS;
 
 /// A handle of physical memory on a device. Dropping it calls no driver; it ends in
 /// [`Driver::release`](allocator_core::Driver::release).
@@ -97,7 +98,7 @@ impl Cuda {
         // SAFETY: `address` is writable; alignment 0 is the driver's own, address 0 no wish, and
         // flags must be zero.
         let code = unsafe { (self.symbols.mem_address_reserve)(&raw mut address, size, 0, 0, 0) };
-        self.symbols.check(code, call).map_err(|error| facts.judge(error, bytes))?;
+        self.symbols.check(code, call).map_err(|error| judge(error, bytes, facts.total_bytes))?;
         Ok(Range::from_driver(device, Address(address), bytes))
     }
 
@@ -114,7 +115,7 @@ impl Cuda {
         let create = self.symbols.mem_create;
         // SAFETY: `handle` is writable and `properties` readable, fully set; flags must be zero.
         let code = unsafe { create(&raw mut handle, size, &raw const properties, 0) };
-        self.symbols.check(code, call).map_err(|error| facts.judge(error, bytes))?;
+        self.symbols.check(code, call).map_err(|error| judge(error, bytes, facts.total_bytes))?;
         Ok(Physical { handle, device, bytes })
     }
 

@@ -6,17 +6,18 @@
 
 use std::ptr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 
-use allocator_core::{Deadline, Device, Error, ErrorKind, Operation, Result};
+use allocator_core::call::Call;
+use allocator_core::waiting::{Backoff, Rounds, busy, lock};
+use allocator_core::{Deadline, Device, Operation, Result};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags};
 
 use crate::Cuda;
-use crate::context::{CaptureScope, Scope, lock};
+use crate::context::{CaptureScope, Scope};
 use crate::device::Slot;
 use crate::loader::Symbols;
-use crate::result::{Call, Code, NOT_READY, NOT_SUPPORTED, SUCCESS};
+use crate::result::{Code, NOT_READY, NOT_SUPPORTED, SUCCESS};
 
 const OPERATION: Operation = Operation::Quiesce;
 
@@ -55,7 +56,11 @@ impl Cuda {
         {
             return Ok(());
         }
-        slot.quiescer.rounds.join(self.symbols, slot, deadline)
+        let (symbols, handle) = (self.symbols, slot.handle);
+        slot.quiescer.rounds.join(device, deadline, move || {
+            let (code, name) = synchronize(&symbols, handle);
+            symbols.check(code, Call::new(OPERATION, name).on(device))
+        })
     }
 
     /// Waits for an event behind all work of the context; `false` when the driver does not
@@ -118,110 +123,6 @@ impl Cuda {
     fn destroy_event(&self, event: Event) {
         // SAFETY: the event came from `cuEventCreate` and is consumed here.
         let _code = unsafe { (self.symbols.event_destroy)(event.0) };
-    }
-}
-
-fn busy(device: Device) -> Error {
-    let text = "work in flight on the device did not end before the deadline; nothing was changed";
-    Call::new(OPERATION, "").on(device).refuse(ErrorKind::Busy, text)
-}
-
-/// How long to wait between two looks: not at all, then a turn of the scheduler, then longer
-/// and longer.
-#[derive(Debug)]
-struct Backoff {
-    since: Instant,
-    sleep: Duration,
-}
-
-impl Backoff {
-    const SPIN: Duration = Duration::from_micros(20);
-    const YIELD: Duration = Duration::from_micros(100);
-    const FIRST_SLEEP: Duration = Duration::from_micros(20);
-    const LONGEST_SLEEP: Duration = Duration::from_micros(200);
-
-    fn start() -> Self {
-        Self { since: Instant::now(), sleep: Self::FIRST_SLEEP }
-    }
-
-    fn step(&mut self, deadline: Deadline) {
-        let waited = self.since.elapsed();
-        if waited < Self::SPIN {
-            std::hint::spin_loop();
-        } else if waited < Self::YIELD {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(
-                deadline.remaining().map_or(self.sleep, |left| left.min(self.sleep)),
-            );
-            self.sleep = (self.sleep * 2).min(Self::LONGEST_SLEEP);
-        }
-    }
-}
-
-/// Synchronisations of one device by a helper thread, in rounds. A caller needs a round that
-/// began after it came: one that is under way need not cover the newest work.
-#[derive(Debug, Default)]
-struct Rounds {
-    state: Mutex<State>,
-    ended: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    wanted: u64,
-    begun: u64,
-    ended: u64,
-    /// Whether a helper lives.
-    helped: bool,
-    /// What the last round came to, and the call that said so.
-    last: (Code, &'static str),
-}
-
-impl Rounds {
-    fn join(self: &Arc<Self>, symbols: Symbols, slot: &Slot, deadline: Deadline) -> Result<()> {
-        let mut state = lock(&self.state);
-        let mine = state.begun + 1;
-        state.wanted = state.wanted.max(mine);
-        if !state.helped {
-            let rounds = Arc::clone(self);
-            let handle = slot.handle;
-            std::thread::Builder::new()
-                .name("dormant-quiesce".to_owned())
-                .spawn(move || rounds.help(&symbols, handle))
-                .map_err(|error| {
-                    let text = format!("no thread to wait in: {error}");
-                    Call::new(OPERATION, "").on(slot.device).refuse(ErrorKind::HostMemory, text)
-                })?;
-            state.helped = true;
-        }
-        while state.ended < mine {
-            state = match deadline.remaining() {
-                None => self.ended.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(left) if left.is_zero() => return Err(busy(slot.device)),
-                Some(left) => {
-                    self.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-        let (code, name) = state.last;
-        drop(state);
-        symbols.check(code, Call::new(OPERATION, name).on(slot.device))
-    }
-
-    /// The helper's life: rounds for as long as somebody wants one.
-    fn help(&self, symbols: &Symbols, handle: CUdevice) {
-        let mut state = lock(&self.state);
-        while state.begun < state.wanted {
-            state.begun += 1;
-            drop(state);
-            let outcome = synchronize(symbols, handle);
-            state = lock(&self.state);
-            state.ended = state.begun;
-            state.last = outcome;
-            self.ended.notify_all();
-        }
-        state.helped = false;
     }
 }
 

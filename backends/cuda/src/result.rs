@@ -2,7 +2,8 @@
 
 use std::ffi::{CStr, c_char};
 
-use allocator_core::{Address, Device, Error, ErrorKind, Operation, Result};
+use allocator_core::call::{Call, Codes};
+use allocator_core::{Error, ErrorKind, Result};
 
 use crate::loader::Symbols;
 
@@ -16,8 +17,11 @@ pub(crate) const NOT_SUPPORTED: Code = 801;
 /// An operating system call failed: locking memory, when registering.
 pub(crate) const OPERATING_SYSTEM: Code = 304;
 
+/// What the codes mean.
+pub(crate) const CODES: Codes = Codes { meanings: MEANINGS, capture: FIRST_CAPTURE..=LAST_CAPTURE };
+
 /// First code, last code, what they mean. The names are those of cuda.h without `CUDA_ERROR_`.
-/// What is not listed is `Unknown`; `meanings_agree_with_the_bindings` checks the numbers.
+/// `meanings_agree_with_the_bindings` checks the numbers.
 const MEANINGS: &[(Code, Code, ErrorKind)] = &[
     (1, 1, ErrorKind::InvalidArgument),       // INVALID_VALUE
     (2, 2, ErrorKind::OutOfMemory),           // OUT_OF_MEMORY
@@ -65,75 +69,6 @@ const MEANINGS: &[(Code, Code, ErrorKind)] = &[
 const FIRST_CAPTURE: Code = 900;
 const LAST_CAPTURE: Code = 908;
 
-/// What a code means for the caller.
-pub(crate) fn kind(code: Code) -> ErrorKind {
-    MEANINGS
-        .iter()
-        .find(|(first, last, _)| (*first..=*last).contains(&code))
-        .map_or(ErrorKind::Unknown, |(_, _, kind)| *kind)
-}
-
-/// What the driver's text leaves out.
-fn note(code: Code) -> Option<&'static str> {
-    if (FIRST_CAPTURE..=LAST_CAPTURE).contains(&code) {
-        return Some("a stream capture is in progress in this context");
-    }
-    (kind(code) == ErrorKind::EarlierWorkFailed)
-        .then_some("work queued earlier failed, and the device stays unusable for this process")
-}
-
-/// One driver call and what it is about, for its error.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
-    operation: Operation,
-    name: &'static str,
-    device: Option<Device>,
-    address: Option<Address>,
-    bytes: Option<u64>,
-}
-
-impl Call {
-    pub(crate) const fn new(operation: Operation, name: &'static str) -> Self {
-        Self { operation, name, device: None, address: None, bytes: None }
-    }
-
-    pub(crate) const fn on(mut self, device: Device) -> Self {
-        self.device = Some(device);
-        self
-    }
-
-    pub(crate) const fn at(mut self, address: Address) -> Self {
-        self.address = Some(address);
-        self
-    }
-
-    pub(crate) const fn of(mut self, bytes: u64) -> Self {
-        self.bytes = Some(bytes);
-        self
-    }
-
-    /// An error that is ours and not the driver's.
-    pub(crate) fn refuse(self, kind: ErrorKind, text: impl Into<String>) -> Error {
-        let mut error = Error::new(kind, self.operation, text.into());
-        if let Some(device) = self.device {
-            error = error.with_device(device);
-        }
-        if let Some(address) = self.address {
-            error = error.with_address(address);
-        }
-        if let Some(bytes) = self.bytes {
-            error = error.with_bytes(bytes);
-        }
-        error
-    }
-
-    /// A size as the driver takes it.
-    pub(crate) fn size(self, bytes: u64) -> Result<usize> {
-        usize::try_from(bytes)
-            .map_err(|_| self.refuse(ErrorKind::TooLarge, "the size does not fit an address"))
-    }
-}
-
 impl Symbols {
     /// `Ok`, or the error that the code stands for.
     #[inline]
@@ -145,16 +80,7 @@ impl Symbols {
     fn error(&self, code: Code, call: Call) -> Error {
         let name = error_text(self.get_error_name, code);
         let text = error_text(self.get_error_string, code);
-        let text = match (name, text) {
-            (Some(name), Some(text)) => format!("{}: {name} ({text})", call.name),
-            (Some(one), None) | (None, Some(one)) => format!("{}: {one}", call.name),
-            (None, None) => format!("{}: a code that the driver has no name for", call.name),
-        };
-        let error = call.refuse(kind(code), text).with_code(code.into());
-        match note(code) {
-            Some(note) => error.with_note(note),
-            None => error,
-        }
+        CODES.error(call, code, name.as_deref(), text.as_deref())
     }
 }
 
@@ -224,7 +150,7 @@ mod tests {
             (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, ErrorKind::Unknown),
             (CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, ErrorKind::Unknown),
         ] {
-            assert_eq!(kind(code as Code), expected, "{code:?}");
+            assert_eq!(CODES.kind(code as Code), expected, "{code:?}");
         }
         assert_eq!(CUDA_ERROR_OPERATING_SYSTEM as Code, OPERATING_SYSTEM);
         assert_eq!(CUDA_ERROR_NOT_READY as Code, NOT_READY);
@@ -242,7 +168,7 @@ mod tests {
             (911, ErrorKind::DeviceLost),
             (4711, ErrorKind::Unknown),
         ] {
-            assert_eq!(kind(code), expected, "{code}");
+            assert_eq!(CODES.kind(code), expected, "{code}");
         }
     }
 
@@ -258,8 +184,8 @@ mod tests {
 
     #[test]
     fn only_captures_and_failures_of_earlier_work_are_explained() {
-        assert!(note(906).unwrap().contains("capture"));
-        assert!(note(700).unwrap().contains("earlier"));
-        assert_eq!(note(1), None);
+        assert!(CODES.note(906).unwrap().contains("capture"));
+        assert!(CODES.note(700).unwrap().contains("earlier"));
+        assert_eq!(CODES.note(1), None);
     }
 }

@@ -3,12 +3,13 @@
 
 use std::ptr::{self, NonNull};
 
+use allocator_core::call::{Call, judge_host};
 use allocator_core::{Address, Device, ErrorKind, Operation, RawStream, Result};
 use cudarc::driver::sys::{CU_MEMHOSTREGISTER_PORTABLE, CUstream, CUstream_flags};
 
 use crate::Cuda;
 use crate::context::{CaptureScope, Context, ContextScope, Scope};
-use crate::result::{Call, Code, OPERATING_SYSTEM};
+use crate::result::OPERATING_SYSTEM;
 
 /// A queue for copies on one device. Dropping it calls no driver; it ends in
 /// [`Driver::close_stream`](allocator_core::Driver::close_stream).
@@ -44,6 +45,11 @@ impl Cuda {
         Scope::enter(&self.symbols, stream.context, operation, stream.device)
     }
 
+    /// The scope for what is done to a stream of ours in any case: the driver knows its context.
+    fn on_if_possible(&self, stream: &Stream, operation: Operation) -> Scope<'_> {
+        Scope::if_possible(&self.symbols, stream.context, operation, stream.device)
+    }
+
     pub(crate) fn create_stream(&self, device: Device) -> Result<Stream> {
         let operation = Operation::OpenStream;
         let context = self.slot(device, operation)?.primary.keep(&self.symbols, operation)?;
@@ -58,7 +64,7 @@ impl Cuda {
 
     pub(crate) fn destroy_stream(&self, stream: Stream) -> Result<()> {
         let operation = Operation::CloseStream;
-        let _scope = self.on(&stream, operation)?;
+        let _scope = self.on_if_possible(&stream, operation);
         // SAFETY: the stream came from `cuStreamCreate` and is consumed here.
         let code = unsafe { (self.symbols.stream_destroy)(stream.raw) };
         self.symbols.check(code, Call::new(operation, "cuStreamDestroy").on(stream.device))
@@ -124,7 +130,8 @@ impl Cuda {
 
     pub(crate) fn synchronize(&self, stream: &Stream) -> Result<()> {
         let operation = Operation::Wait;
-        let _scope = self.on(stream, operation)?;
+        // After an error that is not sticky all work has ended, which only the wait itself knows.
+        let _scope = self.on_if_possible(stream, operation);
         // SAFETY: the stream is alive, since only `destroy_stream` ends it and consumes it.
         let code = unsafe { (self.symbols.stream_synchronize)(stream.raw) };
         self.symbols.check(code, Call::new(operation, "cuStreamSynchronize").on(stream.device))
@@ -161,42 +168,35 @@ impl Cuda {
         let operation = Operation::RegisterHost;
         let call = Call::new(operation, "cuMemHostRegister").of(bytes);
         let size = call.size(bytes)?;
-        let _scope = self.any_scope(operation)?;
+        let Some((device, context)) = self.any_context() else {
+            return Err(call.refuse(
+                ErrorKind::WrongState,
+                "host memory is registered with a context, and none is held yet: \
+                 reserve, create or open a stream on a device first",
+            ));
+        };
+        let _scope = Scope::enter(&self.symbols, context, operation, device)?;
         let register = self.symbols.mem_host_register;
         // SAFETY: the bytes are mapped and stay so while they are registered (the caller's
         // promise). Portable: for all contexts, whichever is current now.
         let code = unsafe { register(at.as_ptr().cast(), size, CU_MEMHOSTREGISTER_PORTABLE) };
-        self.symbols.check(code, call).map_err(|error| {
-            // It is host memory that cannot be had here, or that the system does not lock.
-            let of_the_system = error.code() == Some(Code::into(OPERATING_SYSTEM));
-            if error.kind() == ErrorKind::OutOfMemory || of_the_system {
-                error.with_kind(ErrorKind::HostMemory)
-            } else {
-                error
-            }
-        })
+        self.symbols.check(code, call).map_err(|error| judge_host(error, OPERATING_SYSTEM))
     }
 
     /// # Safety
     /// That of [`Driver::unregister_host`](allocator_core::Driver::unregister_host).
     pub(crate) unsafe fn unregister(&self, at: NonNull<u8>) -> Result<()> {
         let operation = Operation::UnregisterHost;
-        let _scope = self.any_scope(operation)?;
+        let _scope = self
+            .any_context()
+            .map(|(device, context)| Scope::if_possible(&self.symbols, context, operation, device));
         // SAFETY: `at` is the start of a registration of ours (the caller's promise).
         let code = unsafe { (self.symbols.mem_host_unregister)(at.as_ptr().cast()) };
         self.symbols.check(code, Call::new(operation, "cuMemHostUnregister"))
     }
 
-    /// A scope with any context that is ours.
-    fn any_scope(&self, operation: Operation) -> Result<Scope<'_>> {
-        let kept = self.slots.iter().find_map(|slot| Some((slot.device, slot.primary.kept()?)));
-        let Some((device, context)) = kept else {
-            return Err(Call::new(operation, "").refuse(
-                ErrorKind::WrongState,
-                "host memory is registered with a context, and none is held yet: \
-                 reserve, create or open a stream on a device first",
-            ));
-        };
-        Scope::enter(&self.symbols, context, operation, device)
+    /// Any context that is ours, and its device.
+    fn any_context(&self) -> Option<(Device, Context)> {
+        self.slots.iter().find_map(|slot| Some((slot.device, slot.primary.kept()?)))
     }
 }

@@ -22,6 +22,17 @@ pub enum Fault {
     AddressLost,
     /// Registering host memory fails, as under a limit on locked memory.
     RefuseHostRegistration,
+    /// A handle that is released while it is mapped keeps the range busy: unreserving it is refused
+    /// ever after (ROCR-Runtime#257).
+    EarlyReleaseKeepsRange,
+    /// One `set_access` over several whole mappings is refused (rocm-systems#2516).
+    NoJoinedAccess,
+    /// The host reads and writes device memory only where it was given access of its own (HIP 7.2
+    /// with a large BAR); [`Capabilities::HOST_ACCESS_NEEDED`] is reported.
+    HostAccessNeeded,
+    /// A legacy handle for other processes is given out for virtual memory, and is good for nothing
+    /// (clr#265).
+    BogusIpcHandle,
 }
 
 /// How to build a simulated machine.
@@ -185,6 +196,9 @@ impl SimConfig {
             Capabilities::KEEPS_UNTIL_UNRESERVED,
             self.keeps_until_unreserved() || all.contains(Capabilities::KEEPS_UNTIL_UNRESERVED),
         );
+        if self.has(Fault::HostAccessNeeded) {
+            all |= Capabilities::HOST_ACCESS_NEEDED;
+        }
         all
     }
 

@@ -63,6 +63,11 @@ impl Machine {
         Ok(Self { core: Arc::new(Core::new(config)?) })
     }
 
+    /// A number that no other machine of this process has or had.
+    pub(crate) fn id(&self) -> u64 {
+        self.core.id
+    }
+
     /// How it was configured.
     #[must_use]
     pub fn config(&self) -> &SimConfig {

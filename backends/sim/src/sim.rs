@@ -28,6 +28,8 @@ pub struct Sim {
 /// Physical memory of a simulated device.
 #[derive(Debug)]
 pub struct SimPhysical {
+    /// The machine that it came from, as for a stream: others have handles of the same numbers.
+    machine: u64,
     handle: u64,
     device: Device,
     bytes: u64,
@@ -36,6 +38,7 @@ pub struct SimPhysical {
 /// A queue of copies of our own on a simulated device.
 #[derive(Debug)]
 pub struct SimStream {
+    machine: u64,
     handle: u64,
     device: Device,
 }

@@ -130,6 +130,11 @@ impl<K> Remnant<K> {
         self.stash.as_ref()
     }
 
+    /// Takes the saved contents away.
+    pub fn take_stash(&mut self) -> Option<K> {
+        self.stash.take()
+    }
+
     /// Whether the addresses are held in here. If not, the driver has lost them, or has been given
     /// them and failed.
     #[must_use]

@@ -22,6 +22,15 @@ impl Deadline {
         self.0.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
+    /// The one of the two that comes first.
+    #[must_use]
+    pub fn or_sooner(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Some(this), Some(that)) => Self(Some(this.min(that))),
+            (this, that) => Self(this.or(that)),
+        }
+    }
+
     /// Whether the deadline has passed.
     #[must_use]
     pub fn has_passed(self) -> bool {
@@ -39,5 +48,9 @@ mod tests {
         assert!(!Deadline::NEVER.has_passed());
         assert_eq!(Deadline::NEVER.remaining(), None);
         assert!(!Deadline::after(Duration::MAX).has_passed());
+        let passed = Deadline::after(Duration::ZERO);
+        assert_eq!(passed.or_sooner(Deadline::NEVER), passed);
+        assert_eq!(Deadline::NEVER.or_sooner(passed), passed);
+        assert_eq!(passed.or_sooner(Deadline::after(Duration::from_secs(9))), passed);
     }
 }

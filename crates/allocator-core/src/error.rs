@@ -257,6 +257,15 @@ impl Error {
         self
     }
 
+    /// Adds that undoing what came before failed as well, if it did.
+    #[must_use]
+    pub fn with_undo(self, undone: Result<()>) -> Self {
+        match undone {
+            Ok(()) => self,
+            Err(second) => self.with_note(format_args!("undoing it failed too: {second}")),
+        }
+    }
+
     /// What went wrong.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

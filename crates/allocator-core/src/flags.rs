@@ -28,6 +28,13 @@ bitflags::bitflags! {
         /// The host needs an access descriptor of its own before it may read device memory
         /// through a large BAR (HIP 7.2).
         const HOST_ACCESS_NEEDED = 1 << 4;
+        /// Asking for [`KEEPS_UNTIL_UNRESERVED`](Self::KEEPS_UNTIL_UNRESERVED) gave no clear
+        /// answer, because other processes moved the readings or memory was short. It is then
+        /// taken to be so: a vacate that was not needed does no harm.
+        const QUIRKS_IN_DOUBT = 1 << 5;
+        /// One unmap over several mappings does not work (ROCm 6). For information: pieces
+        /// are always unmapped as they were mapped.
+        const NO_JOINED_UNMAP = 1 << 6;
     }
 }
 

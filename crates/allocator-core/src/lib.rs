@@ -19,6 +19,7 @@
 pub mod any;
 pub mod backing;
 pub mod block;
+pub mod call;
 pub mod deadline;
 pub mod device;
 pub mod driver;
@@ -27,6 +28,7 @@ pub mod flags;
 pub mod loader;
 pub mod range;
 pub mod size;
+pub mod waiting;
 
 pub use backing::{Backing, leaked_handles};
 pub use block::{

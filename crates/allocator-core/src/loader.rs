@@ -24,11 +24,16 @@ impl Library {
     ///
     /// # Errors
     /// `NoDriver`, naming every file tried and the loader's own words about the last.
-    pub fn find(names: &[&str]) -> Result<Self> {
+    ///
+    /// # Safety
+    /// Whichever file is found is a library of the kind that the caller looks for, a driver's say:
+    /// its initialisers may be run in any thread, and its symbols are those of such a library.
+    pub unsafe fn find(names: &[&str]) -> Result<Self> {
         let mut reason = String::from("no name to look for");
         for flags in [libc::RTLD_NOLOAD, 0] {
             for name in names {
-                match Self::open(name, flags) {
+                // SAFETY: the caller's promise.
+                match unsafe { Self::open(name, flags) } {
                     Ok(library) => return Ok(library),
                     Err(text) => reason = text,
                 }
@@ -41,13 +46,36 @@ impl Library {
         ))
     }
 
+    /// Takes the file that the environment's `variable` names, else [finds](Self::find) one of
+    /// `names`.
+    ///
+    /// # Errors
+    /// `NoDriver`, naming what was tried.
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find); the file that the variable names is such a library too.
+    pub unsafe fn chosen(variable: &str, names: &[&str]) -> Result<Self> {
+        let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) else {
+            // SAFETY: the caller's promise.
+            return unsafe { Self::find(names) };
+        };
+        // SAFETY: the caller's promise.
+        unsafe { Self::at(Path::new(&path)) }.map_err(|error| {
+            error.with_note(format_args!("this file is the one that {variable} names"))
+        })
+    }
+
     /// Takes the library at `path` and no other.
     ///
     /// # Errors
     /// `NoDriver` with the loader's own words.
-    pub fn at(path: &Path) -> Result<Self> {
+    ///
+    /// # Safety
+    /// As for [`find`](Self::find).
+    pub unsafe fn at(path: &Path) -> Result<Self> {
         let name = path.to_string_lossy();
-        Self::open(&name, 0).map_err(|reason| {
+        // SAFETY: the caller's promise.
+        unsafe { Self::open(&name, 0) }.map_err(|reason| {
             Error::new(
                 ErrorKind::NoDriver,
                 Operation::Open,
@@ -56,9 +84,10 @@ impl Library {
         })
     }
 
-    fn open(name: &str, flags: i32) -> std::result::Result<Self, String> {
-        // SAFETY: a driver library's initialisers are those that any program using the GPU runs;
-        // with RTLD_NOLOAD nothing runs at all.
+    /// # Safety
+    /// As for [`find`](Self::find).
+    unsafe fn open(name: &str, flags: i32) -> std::result::Result<Self, String> {
+        // SAFETY: the library's initialisers may be run (the caller's promise).
         let opened = unsafe { Handle::open(Some(name), RTLD_NOW | RTLD_LOCAL | flags) };
         match opened {
             // Leaked on purpose: symbols taken from it are plain function pointers.
@@ -196,7 +225,8 @@ mod tests {
 
     #[test]
     fn a_table_loads_from_a_library_the_process_has() {
-        let library = Library::find(&["libdormant-not-there.so", "libc.so.6"]).unwrap();
+        // SAFETY: the process has the C library already, and no file has the other name.
+        let library = unsafe { Library::find(&["libdormant-not-there.so", "libc.so.6"]) }.unwrap();
         assert_eq!(library.name(), "libc.so.6");
         // SAFETY: getpid takes nothing and returns an int.
         let table = unsafe { LibC::load(&library) }.unwrap();
@@ -208,7 +238,8 @@ mod tests {
 
     #[test]
     fn a_missing_symbol_is_an_error_that_names_it() {
-        let library = Library::find(&["libc.so.6"]).unwrap();
+        // SAFETY: the process has the C library already.
+        let library = unsafe { Library::find(&["libc.so.6"]) }.unwrap();
         // SAFETY: the symbol does not exist.
         let error = unsafe { Wrong::load(&library) }.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoDriver);
@@ -217,10 +248,12 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_an_error_that_names_it() {
-        let error = Library::find(&["libdormant-not-there.so.1"]).unwrap_err();
+        // SAFETY: no file has this name.
+        let error = unsafe { Library::find(&["libdormant-not-there.so.1"]) }.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoDriver);
         assert!(error.to_string().contains("libdormant-not-there.so.1"), "{error}");
-        let error = Library::at(Path::new("/nowhere/libx.so")).unwrap_err();
+        // SAFETY: there is no such file.
+        let error = unsafe { Library::at(Path::new("/nowhere/libx.so")) }.unwrap_err();
         assert!(error.to_string().contains("/nowhere/libx.so"), "{error}");
         assert!(error.to_string().contains("No such file"), "the loader's words: {error}");
     }

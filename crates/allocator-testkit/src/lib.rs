@@ -154,7 +154,6 @@ impl<D: Driver> Bench<D> {
 }
 
 /// The lock for [`Setup::exclusive`]: one for all drivers of the process.
-#[must_use]
 pub fn exclusive() -> MutexGuard<'static, ()> {
     static DEVICE: Mutex<()> = Mutex::new(());
     DEVICE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,14 +1,16 @@
 //! Allocation.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use allocator_core::{Address, Backing, Device, Driver, ErrorKind, Operation, PausedBlock, Stuck};
+use allocator_core::{Address, Deadline, Device, Driver, ErrorKind, Operation, PausedBlock, Stuck};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::free::UNTOLD_TIMEOUT;
 use crate::policy::Policy;
 use crate::region::{self, Current};
-use crate::registry::{Facts, Freed};
+use crate::registry::{Facts, Freed, Taken};
 use crate::stash::Stash;
 use crate::sync::lock;
 use crate::tag::Tag;
@@ -65,7 +67,10 @@ impl<D: Driver> Engine<D> {
         let (device, wanted) = (facts.device, facts.bytes);
         let made = match self.make(&facts) {
             // What was put off may be the very memory that is missing.
-            Err(error) if error.kind() == ErrorKind::OutOfMemory && self.free_deferred() > 0 => {
+            Err(error)
+                if error.kind() == ErrorKind::OutOfMemory
+                    && self.free_deferred(Deadline::after(UNTOLD_TIMEOUT)) > 0 =>
+            {
                 self.make(&facts)
             }
             made => made,
@@ -74,18 +79,27 @@ impl<D: Driver> Engine<D> {
             self.explain(format!("allocation under `{}`", facts.tag), cause, device, wanted)
         })?;
         lock(&self.registry).insert(address, Arc::new(facts), block);
-        // A peer that was enabled since the access list was made must not be missed.
         if self.peers.generation() != generation
-            && let Err(error) = self.grant_one(address)
+            && let Err(error) = self.grant_again(address)
         {
             // Nobody else knows the address, so nobody else would free it.
-            let freed = lock(&self.registry).free(address);
-            if let Freed::Gone(resting, facts) = freed {
-                self.dispose_untold(address, resting, facts);
+            let freed = lock(&self.registry).free(address, None);
+            if let Freed::Gone(block, facts) = freed {
+                let deadline = Deadline::after(UNTOLD_TIMEOUT);
+                self.dispose_untold(Taken { address, facts, block }, deadline);
             }
             return Err(error);
         }
         Ok(address)
+    }
+
+    /// Access that was given since the block's list was made must not be missed, nor may a pause
+    /// that is at the block hide it.
+    fn grant_again(&self, address: Address) -> Result<()> {
+        let deadline = Deadline::after(self.config.transition_timeout);
+        let turn = self.turn.take(deadline);
+        let _turn = turn.map_err(|cause| Error::new("access to a new block", cause))?;
+        self.grant_one(address)
     }
 
     fn facts_of(&self, allocation: &Allocation) -> Result<Facts> {
@@ -109,6 +123,7 @@ impl<D: Driver> Engine<D> {
             None => (Tag::default_tag(), Policy::default(), Vec::new()),
         };
         Ok(Facts {
+            id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
             tag: allocation.tag.clone().unwrap_or(tag),
             policy: allocation.policy.unwrap_or(policy),
             device: allocation.device,
@@ -125,12 +140,11 @@ impl<D: Driver> Engine<D> {
     ) -> allocator_core::Result<(Address, allocator_core::ActiveBlock<D>, u64)> {
         let device = facts.device;
         let granularity = self.driver.granularity(device)?;
-        let backing =
-            Backing::create(&self.driver, device, facts.physical_bytes, facts.physical_bytes)?;
+        let backing = self.pieces.create(&self.driver, device, facts.physical_bytes)?;
         let block: PausedBlock<D, Stash> =
             match PausedBlock::reserve(&self.driver, device, facts.bytes, granularity) {
                 Ok(block) => block,
-                Err(error) => return Err(with_undo(error, backing.release())),
+                Err(error) => return Err(error.with_undo(backing.release())),
             };
         let generation = self.peers.generation();
         let attached = match block.attach(backing, &self.access_of(facts)) {
@@ -138,8 +152,7 @@ impl<D: Driver> Engine<D> {
             Err(stuck) => {
                 return Err(match *stuck {
                     Stuck::Unchanged { block, spare, error } => {
-                        let error = with_undo(error, spare.release());
-                        with_undo(error, block.free())
+                        error.with_undo(spare.release()).with_undo(block.free())
                     }
                     Stuck::Poisoned { error, .. } => error,
                 });
@@ -150,21 +163,10 @@ impl<D: Driver> Engine<D> {
             self.reaper.staging_was_used();
             if let Err(error) = filled {
                 let undone = attached.free().map_err(|stuck| stuck.error().clone());
-                return Err(with_undo(error, undone));
+                return Err(error.with_undo(undone));
             }
         }
         let (block, _) = attached.settle();
         Ok((block.address(), block, generation))
-    }
-}
-
-/// Adds to an error that undoing failed as well.
-pub(crate) fn with_undo(
-    error: allocator_core::Error,
-    undone: allocator_core::Result<()>,
-) -> allocator_core::Error {
-    match undone {
-        Ok(()) => error,
-        Err(second) => error.with_note(format_args!("undoing it failed too: {second}")),
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Captures {
 #[derive(Debug, Default)]
 struct State {
     captures: usize,
+    /// Captures that wait to begin. No new quiesce starts before them, or they might wait for ever.
+    waiting: usize,
     quiesces: usize,
 }
 
@@ -23,12 +25,14 @@ impl Captures {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a capture; waits for a quiesce that is going on.
+    /// Begins a capture; waits for the quiesces that are going on.
     pub(crate) fn begin(&self) {
         let mut state = self.lock();
+        state.waiting += 1;
         while state.quiesces > 0 {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        state.waiting -= 1;
         state.captures += 1;
     }
 
@@ -39,23 +43,34 @@ impl Captures {
         state.captures == 0
     }
 
-    pub(crate) fn any(&self) -> bool {
-        self.lock().captures > 0
+    #[cfg(test)]
+    fn any(&self) -> bool {
+        let state = self.lock();
+        state.captures + state.waiting > 0
     }
 
-    /// Runs a quiesce with captures kept out, or does not run it when one is going on.
+    /// Runs a quiesce with captures kept out, or does not run it when one is going on or about to
+    /// begin.
     pub(crate) fn quiesce<T>(&self, run: impl FnOnce() -> T) -> Option<T> {
         {
             let mut state = self.lock();
-            if state.captures > 0 {
+            if state.captures + state.waiting > 0 {
                 return None;
             }
             state.quiesces += 1;
         }
-        let result = run();
-        self.lock().quiesces -= 1;
-        self.changed.notify_all();
-        Some(result)
+        let _ended = Ended(self);
+        Some(run())
+    }
+}
+
+/// Counts a quiesce down, also when it panics.
+struct Ended<'a>(&'a Captures);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.lock().quiesces -= 1;
+        self.0.changed.notify_all();
     }
 }
 
@@ -73,6 +88,30 @@ mod tests {
         assert!(captures.end());
         assert_eq!(captures.quiesce(|| 7), Some(7));
         assert!(!captures.any());
+    }
+
+    #[test]
+    fn a_capture_that_waits_is_not_overtaken_by_new_quiesces() {
+        let captures = Captures::default();
+        std::thread::scope(|scope| {
+            captures.quiesce(|| {
+                scope.spawn(|| captures.begin());
+                while !captures.any() {
+                    std::thread::yield_now();
+                }
+                assert_eq!(captures.quiesce(|| ()), None);
+            });
+        });
+        assert!(captures.end());
+    }
+
+    #[test]
+    fn a_quiesce_that_panics_keeps_no_capture_out() {
+        let captures = Captures::default();
+        let quiesce = || captures.quiesce(|| std::panic::resume_unwind(Box::new("driver")));
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(quiesce)).unwrap_err();
+        captures.begin();
+        assert!(captures.end());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use allocator_core::{ActiveBlock, Address, Deadline, Driver, ErrorKind, Operatio
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::lookup::BlockInfo;
 use crate::registry::{BlockState, Resting, Taken};
 use crate::stash::{Backup, Stash};
 use crate::sync::lock;
@@ -64,7 +65,7 @@ impl<D: Driver> Engine<D> {
             }
             registry.take_one_active(start)
         };
-        let Taken { address: start, block, .. } = match taken {
+        let Taken { address: start, facts, block } = match taken {
             Ok(taken) => taken,
             Err(Some(BlockState::Poisoned)) => {
                 return Err(refused(ErrorKind::Poisoned, "the block is poisoned"));
@@ -76,7 +77,7 @@ impl<D: Driver> Engine<D> {
         };
         let result = work(&block, address.0 - start.0);
         self.reaper.staging_was_used();
-        self.put_back([(start, Resting::Active(block))]);
+        self.put_back([Taken { address: start, facts, block: Resting::Active(block) }]);
         result.map_err(|cause| Error::new(action, cause))
     }
 
@@ -115,5 +116,35 @@ impl<D: Driver> Engine<D> {
                 Err(refused(ErrorKind::WrongState, text))
             }
         }
+    }
+
+    /// The saved contents of blocks that are poisoned, with what they were: the only copies there
+    /// are. Among them those whose address the driver has lost, which [`backup`](Self::backup)
+    /// cannot reach once it belongs to another block. [`drop_backup`](Self::drop_backup) lets go
+    /// of them.
+    #[must_use]
+    pub fn lost_backups(&self) -> Vec<(BlockInfo, Backup)> {
+        if self.admit("lost backups").is_err() {
+            return Vec::new();
+        }
+        let registry = lock(&self.registry);
+        let placed = registry.iter().filter_map(|(address, facts, _, resting)| match resting {
+            Some(Resting::Poisoned(remnant)) => Some((address, facts, remnant)),
+            _ => None,
+        });
+        let displaced = registry
+            .displaced()
+            .iter()
+            .map(|(address, facts, remnant)| (*address, &**facts, remnant));
+        placed
+            .chain(displaced)
+            .filter_map(|(address, facts, remnant)| match remnant.stash() {
+                Some(Stash::Host(copy)) => Some((
+                    BlockInfo::of(address, facts, BlockState::Poisoned),
+                    Backup { copy: Arc::clone(copy), device: facts.device },
+                )),
+                _ => None,
+            })
+            .collect()
     }
 }

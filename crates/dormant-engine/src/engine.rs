@@ -5,15 +5,17 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use allocator_core::{
-    ActiveBlock, Capabilities, Device, DeviceInfo, Driver, ErrorKind, MemoryInfo, Operation,
-    PausedBlock, Remnant,
+    ActiveBlock, Capabilities, Deadline, Device, DeviceInfo, Driver, ErrorKind, MemoryInfo,
+    Operation, PausedBlock, Remnant,
 };
 use dormant_host::process;
 
 use crate::capture::Captures;
 use crate::config::Config;
 use crate::error::{Error, Holder, Result};
+use crate::free::UNTOLD_TIMEOUT;
 use crate::peers::Peers;
+use crate::pieces::Pieces;
 use crate::reaper::Reaper;
 use crate::registry::{Registry, Resting, Taken};
 use crate::stash::{Ledger, Stash};
@@ -36,6 +38,7 @@ pub struct Engine<D: Driver> {
     pub(crate) turn: Turn,
     pub(crate) captures: Captures,
     pub(crate) peers: Peers,
+    pub(crate) pieces: Pieces,
     pub(crate) ledger: Ledger,
     pub(crate) lanes: Arc<Lanes<D>>,
     pub(crate) reaper: Reaper<D>,
@@ -43,6 +46,8 @@ pub struct Engine<D: Driver> {
     pub(crate) deferred: Mutex<Vec<Taken<ActiveBlock<D>>>>,
     /// Frees that failed where no caller could be told.
     pub(crate) failed_frees: AtomicU64,
+    /// The last block's id.
+    pub(crate) last_id: AtomicU64,
 }
 
 impl<D: Driver> Engine<D> {
@@ -58,11 +63,13 @@ impl<D: Driver> Engine<D> {
             turn: Turn::default(),
             captures: Captures::default(),
             peers: Peers::default(),
+            pieces: Pieces::default(),
             ledger: Ledger::default(),
             lanes,
             reaper,
             deferred: Mutex::default(),
             failed_frees: AtomicU64::new(0),
+            last_id: AtomicU64::new(0),
         }
     }
 
@@ -113,8 +120,9 @@ impl<D: Driver> Engine<D> {
     }
 
     /// Tells the engine that a stream capture begins; it ends when the guard is dropped. Until
-    /// then pauses are refused with `Busy`, and frees of active blocks are put off. Waits for a
-    /// pause that is just waiting for work in flight. Allocations and resumes go on.
+    /// then pauses are refused with `Busy`, and frees of active blocks are put off. Waits for pauses
+    /// and frees that are just waiting for work in flight, and no longer than they do; so do not
+    /// call it where that work waits for you. Allocations and resumes go on.
     #[must_use = "the capture ends when the guard is dropped"]
     pub fn begin_capture(&self) -> CaptureGuard<'_, D> {
         // In a forked child there is nothing to capture, and a lock or a quiesce of the parent's
@@ -176,21 +184,19 @@ impl<D: Driver> Engine<D> {
     }
 
     /// Brings blocks back to the registry; those freed meanwhile are freed now.
-    pub(crate) fn put_back(
-        &self,
-        blocks: impl IntoIterator<Item = (allocator_core::Address, RestingBlock<D>)>,
-    ) {
+    pub(crate) fn put_back(&self, blocks: impl IntoIterator<Item = Taken<RestingBlock<D>>>) {
         let mut doomed = Vec::new();
         {
             let mut registry = lock(&self.registry);
-            for (address, resting) in blocks {
-                if let Some((resting, facts)) = registry.put_back(address, resting) {
-                    doomed.push((address, resting, facts));
+            for Taken { address, facts, block } in blocks {
+                if let Some(block) = registry.put_back(address, &facts, block) {
+                    doomed.push(Taken { address, facts, block });
                 }
             }
         }
-        for (address, resting, facts) in doomed {
-            self.dispose_untold(address, resting, facts);
+        let deadline = Deadline::after(UNTOLD_TIMEOUT);
+        for taken in doomed {
+            self.dispose_untold(taken, deadline);
         }
     }
 }
@@ -208,7 +214,7 @@ impl<D: Driver> Drop for CaptureGuard<'_, D> {
             return;
         }
         if self.engine.captures.end() && !process::is_exiting() {
-            self.engine.free_deferred();
+            self.engine.free_deferred(Deadline::after(UNTOLD_TIMEOUT));
         }
     }
 }

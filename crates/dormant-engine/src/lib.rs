@@ -35,6 +35,7 @@ mod free;
 mod lookup;
 mod pause;
 mod peers;
+mod pieces;
 mod policy;
 mod reaper;
 pub mod region;

@@ -9,12 +9,15 @@ use crate::engine::Engine;
 use crate::policy::Policy;
 use crate::registry::{BlockState, Facts, Resting};
 use crate::report::Amount;
+use crate::stash::Stash;
 use crate::sync::lock;
 use crate::tag::Tag;
 
 /// One block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
+    /// One of a kind within its engine, also where an address is handed out again.
+    pub id: u64,
     /// Where it starts.
     pub address: Address,
     /// The size that was asked for, in bytes.
@@ -32,8 +35,9 @@ pub struct BlockInfo {
 }
 
 impl BlockInfo {
-    fn of(address: Address, facts: &Facts, state: BlockState) -> Self {
+    pub(crate) fn of(address: Address, facts: &Facts, state: BlockState) -> Self {
         Self {
+            id: facts.id,
             address,
             bytes: facts.bytes,
             physical_bytes: facts.physical_bytes,
@@ -69,7 +73,7 @@ pub struct TagStats {
 pub struct Stats {
     /// One entry for each tag on each device.
     pub tags: Vec<TagStats>,
-    /// Host memory charged for backups, in bytes; falls when pages have gone back.
+    /// Host memory charged for backups, in bytes of whole pages; falls when they have gone back.
     pub host_backup_bytes: u64,
     /// Active blocks whose free waits for a capture to end, or for the device.
     pub deferred_frees: u64,
@@ -121,7 +125,8 @@ impl<D: Driver> Engine<D> {
             return stats;
         }
         let mut tags = BTreeMap::new();
-        for (_, facts, state, resting) in lock(&self.registry).iter() {
+        let registry = lock(&self.registry);
+        for (_, facts, state, resting) in registry.iter() {
             let entry =
                 tags.entry((facts.device, facts.tag.clone())).or_insert_with(|| empty(facts));
             let place = match state {
@@ -136,15 +141,27 @@ impl<D: Driver> Engine<D> {
                 Some(Resting::Poisoned(remnant)) => remnant.stash(),
                 Some(Resting::Active(_)) | None => None,
             };
-            if let Some(bytes) = stash.map(crate::stash::Stash::saved_bytes).filter(|b| *b > 0) {
-                entry.saved.add(bytes);
-            }
+            add_saved(&mut entry.saved, stash);
         }
+        for (_, facts, remnant) in registry.displaced() {
+            let entry =
+                tags.entry((facts.device, facts.tag.clone())).or_insert_with(|| empty(facts));
+            entry.poisoned.add(facts.physical_bytes);
+            add_saved(&mut entry.saved, remnant.stash());
+        }
+        drop(registry);
         stats.tags = tags.into_values().collect();
         stats.host_backup_bytes = self.ledger.charged_bytes();
         stats.deferred_frees = lock(&self.deferred).len() as u64;
         stats.failed_frees = self.failed_frees.load(Ordering::Relaxed);
         stats
+    }
+}
+
+fn add_saved(saved: &mut Amount, stash: Option<&Stash>) {
+    match stash.map(Stash::saved_bytes) {
+        None | Some(0) => {}
+        Some(bytes) => saved.add(bytes),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use allocator_core::{ActiveBlock, Deadline, Device, Driver, ErrorKind, Operation, Stuck};
-use dormant_host::{Piece, carve};
+use dormant_host::{Piece, carve, whole_pages};
 
 use crate::engine::{Engine, RestingBlock};
 use crate::error::{Error, Failure, Result};
+use crate::free::UNTOLD_TIMEOUT;
 use crate::policy::Policy;
 use crate::registry::{Resting, Snapshot, Taken};
 use crate::report::{Phases, Report, Tally};
@@ -49,7 +50,7 @@ struct Group<D: Driver> {
     /// In pairs with `stashes`.
     awake: Vec<Taken<ActiveBlock<D>>>,
     stashes: Vec<Stash>,
-    done: Vec<(allocator_core::Address, RestingBlock<D>)>,
+    done: Vec<Taken<RestingBlock<D>>>,
     failures: Vec<Failure>,
     tally: Tally,
 }
@@ -77,7 +78,7 @@ impl<D: Driver> Engine<D> {
         let fail = |cause| Error::new(action.clone(), cause);
         let _turn = self.turn.take(deadline).map_err(fail)?;
         let mut phases = Phases { turn: begun.elapsed(), ..Phases::default() };
-        self.free_deferred();
+        self.free_deferred(deadline.or_sooner(Deadline::after(UNTOLD_TIMEOUT)));
         self.reaper.drain(deadline);
         let Snapshot { taken, already, poisoned } = lock(&self.registry).take_active(&selection);
         let mut tally = Tally::default();
@@ -140,7 +141,7 @@ impl<D: Driver> Engine<D> {
     }
 
     fn put_back_active(&self, taken: impl IntoIterator<Item = Taken<ActiveBlock<D>>>) {
-        self.put_back(taken.into_iter().map(|taken| (taken.address, Resting::Active(taken.block))));
+        self.put_back(taken.into_iter().map(|taken| taken.map(Resting::Active)));
     }
 
     /// Sorts blocks by device, and asks what each device's pause must do.
@@ -194,7 +195,7 @@ impl<D: Driver> Engine<D> {
         }
         let step = Instant::now();
         let quiesced = self.captures.quiesce(|| {
-            each_device(groups, |group| self.quiesce(group.device, deadline))
+            each_device(groups, |group| self.driver.quiesce(group.device, deadline))
                 .into_iter()
                 .collect::<allocator_core::Result<Vec<()>>>()
         });
@@ -237,7 +238,7 @@ impl<D: Driver> Engine<D> {
                     Policy::Zero => Stash::Zeroed,
                     Policy::Host => match pieces.next() {
                         Some(piece) => {
-                            let charge = charge.split(taken.facts.bytes);
+                            let charge = charge.split(charged_bytes(taken.facts.bytes));
                             Stash::Host(HostCopy::new(piece, charge).into())
                         }
                         None => Stash::Discarded, // There is one piece for each such block.
@@ -255,7 +256,8 @@ impl<D: Driver> Engine<D> {
             allocator_core::Error::new(ErrorKind::HostMemory, Operation::Engine, text)
                 .with_bytes(bytes)
         };
-        let bytes = sizes.iter().try_fold(0_u64, |sum, bytes| sum.checked_add(*bytes));
+        let mut pages = sizes.iter().map(|bytes| charged_bytes(*bytes));
+        let bytes = pages.try_fold(0_u64, u64::checked_add);
         let bytes = bytes.ok_or_else(|| refused(u64::MAX, "the backups overflow".to_owned()))?;
         let limit = self.config.host_limit_bytes;
         let charge = self.ledger.charge(bytes, limit).map_err(|charged| {
@@ -268,6 +270,11 @@ impl<D: Driver> Engine<D> {
         let sizes = sizes.iter().map(|bytes| usize::try_from(*bytes).unwrap_or(usize::MAX));
         Ok((carve(sizes)?, charge))
     }
+}
+
+/// What a backup of this size takes of host memory: whole pages.
+fn charged_bytes(bytes: u64) -> u64 {
+    usize::try_from(bytes).map_or(u64::MAX, |bytes| whole_pages(bytes) as u64)
 }
 
 fn capturing() -> allocator_core::Error {
@@ -300,7 +307,7 @@ fn detach_rest<D: Driver>(group: &mut Group<D>) {
     for (taken, stash) in pairs.zip(std::mem::take(&mut group.stashes)) {
         if let Some((taken, failure)) = detach(group, taken, stash) {
             group.failures.push(failure);
-            group.done.push((taken.address, Resting::Active(taken.block)));
+            group.done.push(taken.map(Resting::Active));
         }
     }
 }
@@ -328,7 +335,7 @@ fn detach<D: Driver>(
             if saved > 0 {
                 report.copied.add(saved);
             }
-            group.done.push((address, Resting::Paused(block)));
+            group.done.push(Taken { address, facts, block: Resting::Paused(block) });
             None
         }
         Err(stuck) => match *stuck {
@@ -339,7 +346,7 @@ fn detach<D: Driver>(
             Stuck::Poisoned { remnant, error } => {
                 group.failures.push(failure(true, error));
                 group.tally.of(&facts).poisoned.add(facts.physical_bytes);
-                group.done.push((address, Resting::Poisoned(remnant)));
+                group.done.push(Taken { address, facts, block: Resting::Poisoned(remnant) });
                 None
             }
         },

@@ -1,6 +1,7 @@
 //! Which devices may use a block.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use allocator_core::{Address, Deadline, Device, Driver};
@@ -32,6 +33,13 @@ impl Peers {
         lock(&self.by_owner).entry(owner).or_default().insert(peer);
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
+
+    fn remove(&self, owner: Device, peer: Device) {
+        if let Some(peers) = lock(&self.by_owner).get_mut(&owner) {
+            peers.remove(&peer);
+        }
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl<D: Driver> Engine<D> {
@@ -58,9 +66,24 @@ impl<D: Driver> Engine<D> {
         self.admit(&action)?;
         let fail = |cause| Error::new(action.clone(), cause);
         self.driver.enable_peer(peer, owner).map_err(fail)?;
+        self.change_peer(&action, owner, |peers| peers.add(owner, peer))
+    }
+
+    /// Takes back what [`enable_peer_access`](Self::enable_peer_access) gave; blocks whose
+    /// region names the peer keep it.
+    ///
+    /// # Errors
+    /// `Busy` when a transition is not over in time; the driver's error about a block.
+    pub fn disable_peer_access(&self, peer: Device, owner: Device) -> Result<()> {
+        let action = format!("no access of device {peer} to device {owner}");
+        self.admit(&action)?;
+        self.change_peer(&action, owner, |peers| peers.remove(owner, peer))
+    }
+
+    fn change_peer(&self, action: &str, owner: Device, change: impl FnOnce(&Peers)) -> Result<()> {
         let deadline = Deadline::after(self.config.transition_timeout);
-        let _turn = self.turn.take(deadline).map_err(fail)?;
-        self.peers.add(owner, peer);
+        let _turn = self.turn.take(deadline).map_err(|cause| Error::new(action, cause))?;
+        change(&self.peers);
         let addresses: Vec<_> = lock(&self.registry)
             .iter()
             .filter(|(_, facts, _, _)| facts.device == owner)
@@ -81,12 +104,13 @@ impl<D: Driver> Engine<D> {
         let taken = lock(&self.registry).take_one_active(address);
         let Ok(Taken { address, facts, mut block }) = taken else { return Ok(()) };
         let granted = block.set_access(&self.access_of(&facts));
-        self.put_back([(address, Resting::Active(block))]);
+        let block = Resting::Active(block);
+        self.put_back([Taken { address, facts: Arc::clone(&facts), block }]);
         granted.map_err(|cause| Error::new(format!("access to a block of `{}`", facts.tag), cause))
     }
 
-    /// Forgets the saved contents of every paused block of a selection: it will wake with
-    /// undefined contents, and the host memory is given back. Returns the bytes that were saved.
+    /// Forgets the saved contents of every paused block of a selection, and of poisoned ones: it
+    /// will wake with undefined contents, and the host memory is given back. Returns the bytes that were saved.
     ///
     /// # Errors
     /// `Busy` when a transition is not over in time; `Forked` in a forked child.
@@ -96,11 +120,18 @@ impl<D: Driver> Engine<D> {
         self.admit(&action)?;
         let deadline = Deadline::after(self.config.transition_timeout);
         let _turn = self.turn.take(deadline).map_err(|cause| Error::new(action, cause))?;
-        let stashes: Vec<_> = lock(&self.registry)
-            .paused_mut(&selection)
-            .filter(|block| block.stash().is_some_and(|stash| stash.saved_bytes() > 0))
-            .filter_map(allocator_core::PausedBlock::take_stash)
-            .collect();
+        let mut stashes = Vec::new();
+        {
+            let mut registry = lock(&self.registry);
+            for remnant in registry.poisoned_mut(&selection) {
+                stashes.extend(remnant.take_stash());
+            }
+            for block in registry.paused_mut(&selection) {
+                if block.stash().is_some_and(|stash| stash.saved_bytes() > 0) {
+                    stashes.extend(block.take_stash());
+                }
+            }
+        }
         let bytes = stashes.iter().map(crate::stash::Stash::saved_bytes).sum();
         self.reaper.bury(stashes);
         Ok(bytes)

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::time::Duration;
 
 use allocator_core::{Deadline, Driver};
+use dormant_host::process;
 
 use crate::stash::Stash;
 use crate::sync::{Mutex, lock};
@@ -88,14 +89,18 @@ fn serve<D: Driver>(tasks: &Receiver<Task>, lanes: &Lanes<D>, idle_timeout: Dura
                 let _ = done.send(());
             }
             Ok(Task::Used) => {}
-            Err(RecvTimeoutError::Timeout) => lanes.trim(idle_timeout),
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 // The engine is gone; a process on its way out leaves its drivers alone.
-                if !dormant_host::process::is_exiting() {
+                if !process::is_exiting() {
                     lanes.trim(Duration::ZERO);
                 }
                 return;
             }
+        }
+        // Also when others are in use: each lane goes when it has been idle for long.
+        if !process::is_exiting() {
+            lanes.trim(idle_timeout);
         }
     }
 }

@@ -44,19 +44,28 @@ pub enum Current {
     Inside(Settings),
 }
 
+struct Stack {
+    entries: Vec<(u64, Current)>,
+    /// How many regions this thread has entered: the next one's number.
+    entered: u64,
+}
+
 thread_local! {
-    static STACK: RefCell<Vec<Current>> = const { RefCell::new(Vec::new()) };
+    static STACK: RefCell<Stack> = const {
+        RefCell::new(Stack { entries: Vec::new(), entered: 0 })
+    };
 }
 
 fn push(entry: Current) -> Region {
-    let depth = STACK
-        .try_with(|stack| {
-            let mut stack = stack.borrow_mut();
-            stack.push(entry);
-            stack.len() - 1
-        })
-        .unwrap_or(usize::MAX); // The thread is ending; it allocates nothing any more.
-    Region { depth, thread_bound: PhantomData }
+    let id = STACK.try_with(|stack| {
+        let mut stack = stack.borrow_mut();
+        stack.entered += 1;
+        let id = stack.entered;
+        stack.entries.push((id, entry));
+        id
+    });
+    // Zero is no region: the thread is ending, and allocates nothing any more.
+    Region { id: id.unwrap_or(0), thread_bound: PhantomData }
 }
 
 /// Enters a region on this thread, until the guard is dropped; regions nest.
@@ -75,7 +84,7 @@ pub fn disable() -> Region {
 #[must_use]
 pub fn current() -> Current {
     STACK
-        .try_with(|stack| stack.borrow().last().cloned())
+        .try_with(|stack| stack.borrow().entries.last().map(|(_, current)| current.clone()))
         .ok()
         .flatten()
         .unwrap_or(Current::Outside)
@@ -105,14 +114,20 @@ impl Carried {
 #[derive(Debug)]
 #[must_use = "the region ends when the guard is dropped"]
 pub struct Region {
-    depth: usize,
+    id: u64,
     /// The stack is the thread's; so is the guard.
     thread_bound: PhantomData<*const ()>,
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let _ = STACK.try_with(|stack| stack.borrow_mut().truncate(self.depth));
+        let _ = STACK.try_with(|stack| {
+            let entries = &mut stack.borrow_mut().entries;
+            // Left already, if an outer region was left first.
+            if let Some(place) = entries.iter().rposition(|(id, _)| *id == self.id) {
+                entries.truncate(place);
+            }
+        });
     }
 }
 
@@ -164,7 +179,9 @@ mod tests {
         let b = enter(Settings::new("b", Policy::Discard));
         drop(a);
         assert_eq!(current(), Current::Outside);
+        let _c = enter(Settings::new("c", Policy::Discard));
+        let _d = enter(Settings::new("d", Policy::Discard));
         drop(b);
-        assert_eq!(current(), Current::Outside);
+        assert_eq!(tag().as_deref(), Some("d"), "a stale guard ends no newer region");
     }
 }

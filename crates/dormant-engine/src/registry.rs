@@ -4,7 +4,8 @@
 //! time; whoever wants to call the driver takes the block out first, which leaves the slot
 //! `Moving`. Generic over what the slots hold, so that the model checker can run it with tokens.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use allocator_core::{Address, Device};
@@ -15,6 +16,8 @@ use crate::tag::{Selection, Tag};
 /// What is known of a block beside its state.
 #[derive(Debug)]
 pub(crate) struct Facts {
+    /// One of a kind within its engine, where an address may be handed out again.
+    pub(crate) id: u64,
     pub(crate) tag: Tag,
     pub(crate) policy: Policy,
     pub(crate) device: Device,
@@ -54,6 +57,12 @@ pub(crate) struct Taken<B> {
     pub(crate) address: Address,
     pub(crate) facts: Arc<Facts>,
     pub(crate) block: B,
+}
+
+impl<B> Taken<B> {
+    pub(crate) fn map<C>(self, change: impl FnOnce(B) -> C) -> Taken<C> {
+        Taken { address: self.address, facts: self.facts, block: change(self.block) }
+    }
 }
 
 /// What a free found.
@@ -114,33 +123,41 @@ impl std::fmt::Display for BlockState {
 pub(crate) struct Registry<A, P, R> {
     entries: BTreeMap<Address, Entry<A, P, R>>,
     by_tag: BTreeMap<Tag, BTreeSet<Address>>,
+    /// Where a free finds a block. It answers for every free of memory that is not ours, which an
+    /// ordered map of many blocks does too slowly.
+    live: HashSet<Address, BuildHasherDefault<Spread>>,
     /// Poisoned blocks whose address the driver has handed out again.
-    displaced: Vec<R>,
+    displaced: Vec<(Address, Arc<Facts>, R)>,
 }
 
 impl<A, P, R> Default for Registry<A, P, R> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), by_tag: BTreeMap::new(), displaced: Vec::new() }
+        Self {
+            entries: BTreeMap::new(),
+            by_tag: BTreeMap::new(),
+            live: HashSet::default(),
+            displaced: Vec::new(),
+        }
     }
 }
 
 impl<A, P, R> Registry<A, P, R> {
     /// Adds a block. Two live blocks never share an address; a poisoned one may have lost its.
     pub(crate) fn insert(&mut self, address: Address, facts: Arc<Facts>, block: A) {
-        if let Some(Slot::Resting(Resting::Poisoned(remnant))) = self.remove(address) {
-            self.displaced.push(remnant);
+        if let Some(Entry { facts, slot: Slot::Resting(Resting::Poisoned(remnant)) }) =
+            self.remove_entry(address)
+        {
+            self.displaced.push((address, facts, remnant));
         }
         self.by_tag.entry(facts.tag.clone()).or_default().insert(address);
+        self.live.insert(address);
         let slot = Slot::Resting(Resting::Active(block));
         self.entries.insert(address, Entry { facts, slot });
     }
 
-    fn remove(&mut self, address: Address) -> Option<Slot<A, P, R>> {
-        self.remove_entry(address).map(|entry| entry.slot)
-    }
-
     fn remove_entry(&mut self, address: Address) -> Option<Entry<A, P, R>> {
         let entry = self.entries.remove(&address)?;
+        self.live.remove(&address);
         if let Some(addresses) = self.by_tag.get_mut(&entry.facts.tag) {
             addresses.remove(&address);
             if addresses.is_empty() {
@@ -182,7 +199,9 @@ impl<A, P, R> Registry<A, P, R> {
                 }
             }
             Selection::Tags(tags) => {
-                for address in tags.iter().filter_map(|tag| self.by_tag.get(tag)).flatten() {
+                let unique = tags.iter().enumerate().filter(|(at, tag)| !tags[..*at].contains(tag));
+                let sets = unique.filter_map(|(_, tag)| self.by_tag.get(tag));
+                for address in sets.flatten() {
                     if let Some(entry) = self.entries.get_mut(address) {
                         take_one(*address, entry, &want, &mut snapshot);
                     }
@@ -219,23 +238,41 @@ impl<A, P, R> Registry<A, P, R> {
     pub(crate) fn put_back(
         &mut self,
         address: Address,
+        facts: &Arc<Facts>,
         resting: Resting<A, P, R>,
-    ) -> Option<(Resting<A, P, R>, Arc<Facts>)> {
-        match self.entries.get_mut(&address) {
-            Some(Entry { slot: slot @ Slot::Moving { doomed: false }, .. }) => {
+    ) -> Option<Resting<A, P, R>> {
+        // An address that the driver lost may be another block's by now.
+        let mine = self.entries.get_mut(&address).filter(|entry| Arc::ptr_eq(&entry.facts, facts));
+        match (mine.map(|entry| &mut entry.slot), resting) {
+            (Some(slot @ Slot::Moving { doomed: false }), resting) => {
                 *slot = Slot::Resting(resting);
                 None
             }
-            _ => self.remove_entry(address).map(|entry| (resting, entry.facts)),
+            (Some(_), resting) => {
+                self.remove_entry(address);
+                Some(resting)
+            }
+            (None, Resting::Poisoned(remnant)) => {
+                self.displaced.push((address, Arc::clone(facts), remnant));
+                None
+            }
+            (None, resting) => Some(resting),
         }
     }
 
-    /// Frees a block: takes it out for good, or marks it if a transition has it.
-    pub(crate) fn free(&mut self, address: Address) -> Freed<A, P, R> {
+    /// Frees a block: takes it out for good, or marks it if a transition has it. With an `id`,
+    /// only the block of that id.
+    pub(crate) fn free(&mut self, address: Address, id: Option<u64>) -> Freed<A, P, R> {
+        if let (Some(id), Some(entry)) = (id, self.entries.get(&address))
+            && entry.facts.id != id
+        {
+            return Freed::NotFound;
+        }
         match self.entries.get_mut(&address).map(|entry| &mut entry.slot) {
             None | Some(Slot::Moving { doomed: true }) => return Freed::NotFound,
             Some(Slot::Moving { doomed }) => {
                 *doomed = true;
+                self.live.remove(&address);
                 return Freed::Doomed;
             }
             Some(Slot::Resting(_)) => {}
@@ -256,8 +293,7 @@ impl<A, P, R> Registry<A, P, R> {
 
     /// Whether a live block starts there.
     pub(crate) fn starts_at(&self, address: Address) -> bool {
-        let entry = self.entries.get(&address);
-        entry.is_some_and(|entry| !matches!(entry.slot, Slot::Moving { doomed: true }))
+        self.live.contains(&address)
     }
 
     /// A block at rest, by its start.
@@ -269,20 +305,34 @@ impl<A, P, R> Registry<A, P, R> {
     }
 
     /// Every paused block of a selection, where it is.
-    pub(crate) fn paused_mut<'a>(
-        &'a mut self,
-        selection: &'a Selection,
-    ) -> impl Iterator<Item = &'a mut P> {
-        self.entries.values_mut().filter_map(move |entry| {
-            let selected = match selection {
-                Selection::All => true,
-                Selection::Tags(tags) => tags.contains(&entry.facts.tag),
-            };
-            match &mut entry.slot {
-                Slot::Resting(Resting::Paused(block)) if selected => Some(block),
-                _ => None,
+    pub(crate) fn paused_mut(&mut self, selection: &Selection) -> impl Iterator<Item = &mut P> {
+        self.entries.values_mut().filter_map(|entry| match &mut entry.slot {
+            Slot::Resting(Resting::Paused(block)) if selection.names(&entry.facts.tag) => {
+                Some(block)
             }
+            _ => None,
         })
+    }
+
+    /// What is left of every poisoned block of a selection, displaced ones too.
+    pub(crate) fn poisoned_mut(&mut self, selection: &Selection) -> impl Iterator<Item = &mut R> {
+        let placed = self.entries.values_mut().filter_map(|entry| match &mut entry.slot {
+            Slot::Resting(Resting::Poisoned(remnant)) if selection.names(&entry.facts.tag) => {
+                Some(remnant)
+            }
+            _ => None,
+        });
+        let displaced = self
+            .displaced
+            .iter_mut()
+            .filter(|(_, facts, _)| selection.names(&facts.tag))
+            .map(|(_, _, remnant)| remnant);
+        placed.chain(displaced)
+    }
+
+    /// Poisoned blocks that have no place any more.
+    pub(crate) fn displaced(&self) -> &[(Address, Arc<Facts>, R)] {
+        &self.displaced
     }
 
     /// Every block: facts, state, and the block itself where it rests.
@@ -296,6 +346,27 @@ impl<A, P, R> Registry<A, P, R> {
             };
             (*address, &*entry.facts, entry.slot.state(), resting)
         })
+    }
+}
+
+/// Spreads addresses, whose low bits are all zero, over a table. Nobody chooses addresses to fill
+/// one bucket: they come from the driver.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let product = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        // Its high half depends on every bit; the table takes from both ends.
+        self.0 = product ^ (product >> 32);
     }
 }
 

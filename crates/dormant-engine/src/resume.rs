@@ -6,9 +6,9 @@ use allocator_core::{
     AttachedBlock, Backing, Deadline, Device, Driver, ErrorKind, PausedBlock, Remnant, Stuck,
 };
 
-use crate::allocate::with_undo;
 use crate::engine::{Engine, RestingBlock};
 use crate::error::{Error, Failure, Result};
+use crate::free::UNTOLD_TIMEOUT;
 use crate::registry::{Resting, Snapshot, Taken};
 use crate::report::{DeviceReport, Phases, Report, Tally};
 use crate::stash::Stash;
@@ -106,7 +106,7 @@ impl<D: Driver> Engine<D> {
         let turn = self.turn.take(deadline);
         let _turn = turn.map_err(|cause| Error::new(action, cause))?;
         let mut phases = Phases { turn: begun.elapsed(), ..Phases::default() };
-        self.free_deferred();
+        self.free_deferred(Deadline::after(UNTOLD_TIMEOUT));
         let Snapshot { taken, already, poisoned } = lock(&self.registry).take_paused(selection);
         let mut tally = Tally::default();
         already.iter().for_each(|facts| tally.of(facts).already.add(facts.physical_bytes));
@@ -172,8 +172,7 @@ impl<D: Driver> Engine<D> {
         group.vacate = self.must_vacate(device).map_err(here)?;
         for taken in &group.asleep {
             let bytes = taken.block.physical_bytes();
-            let backing = Backing::create(&self.driver, device, bytes, bytes).map_err(here)?;
-            group.backings.push(backing);
+            group.backings.push(self.pieces.create(&self.driver, device, bytes).map_err(here)?);
         }
         Ok(())
     }
@@ -219,6 +218,7 @@ impl<D: Driver> Engine<D> {
             error.device().or(groups.first().map(|group| group.device)).unwrap_or(Device(0))
         };
         let result = transfer::restore(&self.lanes, &self.config, jobs);
+        self.reaper.staging_was_used();
         for taken in groups.iter().flat_map(|group| &group.mapped) {
             if let (Ok(_), Some(Stash::Zeroed)) = (&result, taken.block.stash()) {
                 let bytes = taken.facts.bytes;
@@ -227,7 +227,6 @@ impl<D: Driver> Engine<D> {
                     .map_err(|error| (taken.facts.device, error))?;
             }
         }
-        self.reaper.staging_was_used();
         result.map_err(|error| (device(&error), error))
     }
 
@@ -245,7 +244,7 @@ impl<D: Driver> Engine<D> {
                 Some(Stash::Discarded) | None => {}
             }
             stashes.extend(stash);
-            blocks.push((address, Resting::Active(block)));
+            blocks.push(Taken { address, facts, block: Resting::Active(block) });
         }
         self.put_back(blocks);
         self.reaper.bury(stashes);
@@ -259,40 +258,38 @@ impl<D: Driver> Engine<D> {
     ) -> (allocator_core::Error, Vec<Failure>) {
         let mut failures = Vec::new();
         for mut group in groups {
-            let mut resting: Vec<(_, RestingBlock<D>)> = Vec::new();
+            let mut resting: Vec<Taken<RestingBlock<D>>> = Vec::new();
             for Taken { address, facts, block } in group.mapped {
-                let stuck = match block.detach(group.vacate) {
-                    Ok(block) => {
-                        resting.push((address, Resting::Paused(block)));
-                        continue;
+                let block = match block.detach(group.vacate).map_err(|stuck| *stuck) {
+                    Ok(block) => Resting::Paused(block),
+                    Err(stuck) => {
+                        let (remnant, error) = match stuck {
+                            Stuck::Unchanged { block, error, .. } => (block.abandon(), error),
+                            Stuck::Poisoned { remnant, error } => (remnant, error),
+                        };
+                        group.failures.push(poisoned_failure(address, &facts, error));
+                        Resting::Poisoned(remnant)
                     }
-                    Err(stuck) => stuck,
                 };
-                let (remnant, error) = match *stuck {
-                    Stuck::Unchanged { block, error, .. } => (block.abandon(), error),
-                    Stuck::Poisoned { remnant, error } => (remnant, error),
-                };
-                group.failures.push(poisoned_failure(address, &facts, error));
-                resting.push((address, Resting::Poisoned(remnant)));
+                resting.push(Taken { address, facts, block });
             }
             for backing in group.backings {
-                cause = with_undo(cause, backing.release());
+                cause = cause.with_undo(backing.release());
             }
             // With its memory released, what the driver keeps with the range can go too.
             if let Some(Taken { address, facts, block }) = group.refused {
                 let vacated = if group.vacate { block.vacate() } else { Ok(block) };
-                resting.push(match vacated {
-                    Ok(block) => (address, Resting::Paused(block)),
-                    Err((remnant, error)) => {
+                let block = vacated.map_or_else(
+                    |(remnant, error)| {
                         group.failures.push(poisoned_failure(address, &facts, error));
-                        (address, Resting::Poisoned(remnant))
-                    }
-                });
+                        Resting::Poisoned(remnant)
+                    },
+                    Resting::Paused,
+                );
+                resting.push(Taken { address, facts, block });
             }
-            let asleep = group.asleep.into_iter();
-            resting.extend(asleep.map(|taken| (taken.address, Resting::Paused(taken.block))));
-            let poisoned = group.poisoned.into_iter();
-            resting.extend(poisoned.map(|taken| (taken.address, Resting::Poisoned(taken.block))));
+            resting.extend(group.asleep.into_iter().map(|taken| taken.map(Resting::Paused)));
+            resting.extend(group.poisoned.into_iter().map(|taken| taken.map(Resting::Poisoned)));
             self.put_back(resting);
             failures.append(&mut group.failures);
         }

@@ -72,6 +72,13 @@ impl Selection {
     pub fn tags<T: Into<Tag>>(tags: impl IntoIterator<Item = T>) -> Self {
         Self::Tags(tags.into_iter().map(Into::into).collect())
     }
+
+    pub(crate) fn names(&self, tag: &Tag) -> bool {
+        match self {
+            Self::All => true,
+            Self::Tags(tags) => tags.contains(tag),
+        }
+    }
 }
 
 impl<T: Into<Tag>> From<T> for Selection {

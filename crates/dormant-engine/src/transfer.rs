@@ -201,7 +201,6 @@ fn run<D: Driver, J: Send>(
                 running.extend(spawned.ok());
             }
         }
-        copied.workers = running.len();
         for thread in running {
             ended.push(thread.join().unwrap_or_else(|_| Ended::Failed(worker_panicked())));
         }
@@ -209,7 +208,10 @@ fn run<D: Driver, J: Send>(
     let mut no_lane = None;
     for end in ended {
         match end {
-            Ended::Done { registered } => copied.unregistered |= !registered,
+            Ended::Done { registered } => {
+                copied.workers += 1;
+                copied.unregistered |= !registered;
+            }
             Ended::NoLane(error) => no_lane = Some(error),
             Ended::Failed(error) => return Err(error),
         }

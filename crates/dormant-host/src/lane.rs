@@ -4,6 +4,7 @@
 //! moves the other one on. Staging keeps the large host memory pageable (registering it costs
 //! more than the copy), and a chunk of one huge page is still in the cache when it is moved on.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -117,9 +118,17 @@ impl<D: Driver> Lane<D> {
     where
         B: Mapped<Driver = D> + 'a,
     {
-        let result = self.save_all(next);
+        self.then_drain(|lane| lane.save_all(next))
+    }
+
+    /// Runs copies and waits for all of them, also when `next`, which is the caller's, panics.
+    fn then_drain(&mut self, copies: impl FnOnce(&mut Self) -> Result<u64>) -> Result<u64> {
+        let result = catch_unwind(AssertUnwindSafe(|| copies(self)));
         let drained = self.drain();
-        result.and_then(|copied| drained.map(|()| copied))
+        match result {
+            Ok(result) => result.and_then(|copied| drained.map(|()| copied)),
+            Err(panic) => resume_unwind(panic),
+        }
     }
 
     fn save_all<'a, B>(&mut self, mut next: impl FnMut() -> Option<SaveJob<'a, B>>) -> Result<u64>
@@ -157,7 +166,7 @@ impl<D: Driver> Lane<D> {
                 let half = &mut self.halves[index];
                 half.in_flight = true;
                 // SAFETY: the source lies within the block (`check`), which stays mapped as it is
-                // borrowed for `'a` and every copy ends before `save` returns; the buffer is one
+                // borrowed for `'a` and every copy ends before `save` returns or unwinds; the buffer is one
                 // chunk of one registered piece, owned by the lane and idle.
                 let queued = unsafe {
                     self.driver.read(&half.stream, from, half.buffer, job.into.len() as u64)
@@ -180,9 +189,7 @@ impl<D: Driver> Lane<D> {
     where
         B: Mapped<Driver = D> + 'a,
     {
-        let result = self.restore_all(next);
-        let drained = self.drain();
-        result.and_then(|copied| drained.map(|()| copied))
+        self.then_drain(|lane| lane.restore_all(next))
     }
 
     fn restore_all<'a, B>(
@@ -206,7 +213,7 @@ impl<D: Driver> Lane<D> {
             let to = job.block.address().offset(job.offset);
             half.in_flight = true;
             // SAFETY: the target lies within the block (`check`), which stays mapped as it is
-            // borrowed for `'a` and every copy ends before `restore` returns; the buffer is one
+            // borrowed for `'a` and every copy ends before `restore` returns or unwinds; the buffer is one
             // chunk of one registered piece and is left alone until the next `wait`.
             let queued =
                 unsafe { self.driver.write(&half.stream, to, half.buffer, job.from.len() as u64) };

@@ -17,4 +17,4 @@ pub mod process;
 pub use file::UnnamedFile;
 pub use lane::{CHUNK_BYTES, Lane, RestoreJob, SaveJob};
 pub use mapping::{Mapping, huge_page_bytes, page_bytes};
-pub use piece::{Piece, carve};
+pub use piece::{Piece, carve, whole_pages};

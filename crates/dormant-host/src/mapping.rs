@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 use allocator_core::{Error, ErrorKind, Operation, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+use crate::process;
+
 /// The system's page size in bytes: read, never assumed (4 KiB, 16 KiB and 64 KiB are in use).
 #[must_use]
 pub fn page_bytes() -> usize {
@@ -31,7 +33,8 @@ pub fn huge_page_bytes() -> usize {
 /// zeroed by the system at first touch, and unmapped when dropped.
 ///
 /// Before its first touch it is marked for huge pages and left out of forked children (a fork
-/// would otherwise copy registered pages) and of core dumps.
+/// would otherwise copy registered pages) and of core dumps. In a forked child it is not there:
+/// dropping one does nothing, reading one faults.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -59,6 +62,7 @@ impl Mapping {
                 "a mapping of no bytes",
             ));
         }
+        process::watch();
         let align = if bytes >= huge_page_bytes() { huge_page_bytes() } else { page_bytes() };
         let slack = align - page_bytes();
         let (rounded, reserved) = bytes
@@ -135,7 +139,11 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the pages are this mapping's own, and no reference into them outlives it.
+        if process::is_forked_child() {
+            return; // The child did not inherit the pages; what is there now is its own.
+        }
+        // SAFETY: the pages are this mapping's own, since this process is the one that mapped
+        // them, and no reference into them outlives it.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use allocator_core::{Error, ErrorKind, Operation, Result};
 
 use crate::mapping::{Mapping, huge_page_bytes, page_bytes};
+use crate::process;
 
 /// Bytes of host memory that nobody else has. Its pages go back to the system when it is dropped,
 /// the address space when the last piece of its mapping is.
@@ -44,45 +45,59 @@ impl DerefMut for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        if Arc::strong_count(&self.mapping) == 1 {
-            return; // The whole mapping goes.
+        // The last piece takes the whole mapping with it; in a forked child the pages are not ours.
+        if Arc::strong_count(&self.mapping) == 1 || process::is_forked_child() {
+            return;
         }
-        let whole_pages = self.bytes.next_multiple_of(page_bytes());
-        // SAFETY: the pages are this piece's own (pieces start on page borders), no reference
-        // into it can be alive here, and copies into it end before its owner lets go of it.
-        unsafe { self.mapping.discard(self.offset, whole_pages) };
+        // SAFETY: the pages are this piece's own (pieces are whole pages), no reference into it
+        // can be alive here, and copies into it end before its owner lets go of it.
+        unsafe { self.mapping.discard(self.offset, whole_pages(self.bytes)) };
     }
 }
 
-/// Maps memory once and cuts it into pieces of these sizes, in order. Pieces start on page
-/// borders, large ones on huge-page borders.
+/// `bytes` in whole pages: what a piece of this size takes. The largest number of whole pages
+/// where the sum does not fit.
+#[must_use]
+pub fn whole_pages(bytes: usize) -> usize {
+    bytes.checked_next_multiple_of(page_bytes()).unwrap_or(usize::MAX - (page_bytes() - 1))
+}
+
+/// Maps memory once and cuts it into pieces of these sizes, returned in their order. Each piece is
+/// whole pages, and there is nothing between two; those that are whole huge pages lie together,
+/// each on huge pages of its own.
 ///
 /// # Errors
-/// `HostMemory` when the system refuses or the sum does not fit an address.
+/// `HostMemory` when the system refuses or the sum does not fit an address; `InvalidArgument` for
+/// a piece of no bytes.
 pub fn carve(sizes: impl IntoIterator<Item = usize>) -> Result<Vec<Piece>> {
-    let mut places = Vec::new();
+    let sizes: Vec<_> = sizes.into_iter().collect();
+    let mut places = vec![0; sizes.len()];
     let mut end = 0_usize;
-    for bytes in sizes {
-        let huge = huge_page_bytes();
-        let align = if bytes >= huge { huge } else { page_bytes() };
-        let place = end.checked_next_multiple_of(align);
-        let next = place.and_then(|place| place.checked_add(bytes));
-        let (Some(place), Some(next)) = (place, next) else {
-            return Err(Error::new(
-                ErrorKind::HostMemory,
-                Operation::Engine,
-                "the backups together do not fit an address",
-            ));
-        };
-        places.push((place, bytes));
-        end = next;
+    for huge in [true, false] {
+        for (place, bytes) in places.iter_mut().zip(&sizes) {
+            if (bytes % huge_page_bytes() == 0) == huge {
+                *place = end;
+                end = end.checked_add(whole_pages(*bytes)).ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::HostMemory,
+                        Operation::Engine,
+                        "the backups together do not fit an address",
+                    )
+                })?;
+            }
+        }
     }
-    if end == 0 {
+    if sizes.is_empty() {
         return Ok(Vec::new());
+    }
+    if sizes.contains(&0) {
+        let text = "a piece of no bytes";
+        return Err(Error::new(ErrorKind::InvalidArgument, Operation::Engine, text));
     }
     let mapping = Arc::new(Mapping::new(end)?);
     Ok(places
         .into_iter()
+        .zip(sizes)
         .map(|(offset, bytes)| Piece { mapping: Arc::clone(&mapping), offset, bytes })
         .collect())
 }
@@ -120,9 +135,23 @@ mod tests {
     }
 
     #[test]
+    fn pieces_are_whole_pages_side_by_side_and_huge_ones_lie_on_huge_pages() {
+        let huge = huge_page_bytes();
+        let pieces = carve([5, huge, huge + 1, 2 * huge, page_bytes()]).unwrap();
+        let starts: Vec<_> = pieces.iter().map(|piece| piece.as_ptr() as usize).collect();
+        let base = starts[1];
+        assert_eq!(base % huge, 0);
+        let page = page_bytes();
+        let expected = [3 * huge, 0, 3 * huge + page, huge, 4 * huge + 2 * page];
+        assert_eq!(starts, expected.map(|offset| base + offset));
+    }
+
+    #[test]
     fn nothing_to_carve_maps_nothing_and_too_much_is_a_typed_error() {
         assert!(carve([]).unwrap().is_empty());
         let error = carve([usize::MAX / 2, usize::MAX / 2 + 4096]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::HostMemory);
+        assert_eq!(carve([usize::MAX]).unwrap_err().kind(), ErrorKind::HostMemory);
+        assert_eq!(carve([1, 0]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 }

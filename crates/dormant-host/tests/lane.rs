@@ -155,3 +155,20 @@ fn a_dropped_lane_calls_no_driver_and_keeps_what_the_device_may_know() {
     assert_eq!(sim.registrations(), 1);
     assert!(sim.memory(DEVICE).is_ok());
 }
+
+#[test]
+fn no_copy_is_in_flight_after_a_caller_that_panicked() {
+    let slow = SimConfig::new().link_bytes_per_second(Some(8 << 20));
+    let sim = sim(slow);
+    let mut lane = Lane::open(&sim, DEVICE).unwrap();
+    let block = block(&sim, DEVICE, CHUNK);
+    let mut into = vec![0; CHUNK_BYTES];
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut first = Some(SaveJob { block: &block, offset: 0, into: &mut into });
+        let _ = lane.save(|| first.take().or_else(|| std::panic::resume_unwind(Box::new(()))));
+    }));
+    assert!(caught.is_err());
+    block.free::<()>().unwrap();
+    lane.close().unwrap();
+    assert!(sim.memory(DEVICE).is_ok(), "the copy met memory that was gone");
+}

@@ -11,11 +11,14 @@ use crate::select::Driver;
 
 /// A block of device memory with an owner. Freed through its engine when dropped, in whatever
 /// state it is; a drop never panics, and does nothing in a forked child or while the process
-/// exits. To learn whether the free worked, use [`free`](Self::free).
+/// exits. A drop waits shortly for a busy device, and then leaves the free to a later call of the
+/// engine. To learn whether the free worked, use [`free`](Self::free).
 #[derive(Debug)]
 pub struct Buffer<D: allocator_core::Driver = Driver> {
     engine: Arc<Engine<D>>,
     address: Address,
+    /// The block's own: its address may be another's, should the driver have lost it.
+    id: u64,
     bytes: u64,
     tag: Tag,
     device: Device,
@@ -30,14 +33,14 @@ impl<D: allocator_core::Driver> Buffer<D> {
     pub fn new(engine: &Arc<Engine<D>>, allocation: &Allocation) -> Result<Self> {
         let address = engine.allocate(allocation)?;
         let found = engine.find(address);
-        let Some(BlockInfo { bytes, tag, device, .. }) = found else {
+        let Some(BlockInfo { id, bytes, tag, device, .. }) = found else {
             // Somebody else freed an address that was never theirs.
             let text = "the block was freed while it was handed out";
             return Err(Error::new(ErrorKind::NotFound, Operation::Engine, text)
                 .with_address(address)
                 .into());
         };
-        Ok(Self { engine: Arc::clone(engine), address, bytes, tag, device, freed: false })
+        Ok(Self { engine: Arc::clone(engine), address, id, bytes, tag, device, freed: false })
     }
 
     /// The device address, the same for life.
@@ -80,7 +83,7 @@ impl<D: allocator_core::Driver> Buffer<D> {
     /// its address.
     #[must_use]
     pub fn info(&self) -> Option<BlockInfo> {
-        self.engine.find(self.address)
+        self.engine.find(self.address).filter(|info| info.id == self.id)
     }
 
     /// Copies host memory into the block at `offset` bytes. Not ordered with the caller's streams.
@@ -88,7 +91,7 @@ impl<D: allocator_core::Driver> Buffer<D> {
     /// # Errors
     /// `WrongState` while it is paused, and the others of [`Engine::write`].
     pub fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
-        self.engine.write(self.address.offset(offset), from)
+        self.engine.write(self.place("write", offset, from.len())?, from)
     }
 
     /// Copies from the block at `offset` bytes into host memory. Not ordered with the caller's
@@ -97,7 +100,22 @@ impl<D: allocator_core::Driver> Buffer<D> {
     /// # Errors
     /// `WrongState` while it is paused, and the others of [`Engine::read`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.engine.read(self.address.offset(offset), into)
+        self.engine.read(self.place("read", offset, into.len())?, into)
+    }
+
+    /// Where `bytes` at `offset` are, if this block has them.
+    fn place(&self, action: &str, offset: u64, bytes: usize) -> Result<Address> {
+        let refused = |kind, text: &'static str| {
+            let cause = Error::new(kind, Operation::Engine, text).with_address(self.address);
+            dormant_engine::Error::new(action, cause)
+        };
+        if offset.checked_add(bytes as u64).is_none_or(|end| end > self.bytes) {
+            return Err(refused(ErrorKind::InvalidArgument, "that is past the block's end"));
+        }
+        if self.info().is_none() {
+            return Err(refused(ErrorKind::NotFound, "the block is gone"));
+        }
+        Ok(self.address.offset(offset))
     }
 
     /// Frees it, and says whether that worked.
@@ -107,14 +125,14 @@ impl<D: allocator_core::Driver> Buffer<D> {
     /// [`Engine::free`] can be called on its address.
     pub fn free(mut self) -> Result<()> {
         self.freed = true;
-        self.engine.free(self.address)
+        self.engine.free_block(self.address, self.id)
     }
 }
 
 impl<D: allocator_core::Driver> Drop for Buffer<D> {
     fn drop(&mut self) {
         if !self.freed && !process::is_forked_child() && !process::is_exiting() {
-            let _ = self.engine.free(self.address);
+            self.engine.free_eventually(self.address, self.id);
         }
     }
 }

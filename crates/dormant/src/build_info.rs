@@ -29,6 +29,8 @@ const BUILD_INFO: BuildInfo = BuildInfo {
     features: &[
         #[cfg(feature = "cuda")]
         "cuda",
+        #[cfg(feature = "hip")]
+        "hip",
         #[cfg(feature = "sim")]
         "sim",
     ],
@@ -76,7 +78,7 @@ mod tests {
         version: "1.2.3",
         commit: Some("0123456789abcdef0123456789abcdef01234567"),
         dirty: Some(false),
-        features: &["cuda", "sim"],
+        features: &["cuda", "hip", "sim"],
         target: "x86_64-unknown-linux-gnu",
         profile: "release",
     };
@@ -86,7 +88,7 @@ mod tests {
         assert_eq!(
             KNOWN.to_string(),
             "dormant 1.2.3, commit 0123456789abcdef0123456789abcdef01234567, \
-             backends cuda sim, x86_64-unknown-linux-gnu, release"
+             backends cuda hip sim, x86_64-unknown-linux-gnu, release"
         );
         let dirty = BuildInfo { dirty: Some(true), ..KNOWN };
         assert!(dirty.to_string().contains("4567 with changes, "), "{dirty}");
@@ -107,6 +109,7 @@ mod tests {
         assert_eq!(info.commit.is_some(), info.dirty.is_some());
         assert!(info.commit.is_none_or(|commit| matches!(commit.len(), 40 | 64)));
         assert_eq!(info.features.contains(&"cuda"), cfg!(feature = "cuda"));
+        assert_eq!(info.features.contains(&"hip"), cfg!(feature = "hip"));
         assert_eq!(info.features.contains(&"sim"), cfg!(feature = "sim"));
         assert!(!info.to_string().contains('\n'));
     }

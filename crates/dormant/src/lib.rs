@@ -34,11 +34,12 @@
 //! | feature | device | found at run time |
 //! |---|---|---|
 //! | `cuda` | NVIDIA | `libcuda.so.1` |
+//! | `hip` | AMD (ROCm 6.0 and later) | `libamdhip64.so` |
 //! | `sim` | a simulated device with real memory, for tests | always |
 //!
 //! With one of them, [`Driver`] is that backend's type. With several it is an enum, and
-//! [`open`] takes the one that is present; `sim` is taken only when it is asked for
-//! (`DORMANT_BACKEND=sim`).
+//! [`open`] takes the one that is present, in the order of the table; `sim` is taken only when
+//! it is asked for (`DORMANT_BACKEND=sim`), or alone.
 //!
 //! # What pausing does to your pointers
 //!
@@ -64,7 +65,7 @@ pub use dormant_engine::{
     DeviceReport, Error, ErrorKind, Failure, Holder, MAX_WORKERS, PauseOptions, Phases, Policy,
     RawStream, Report, Result, ResumeOptions, Selection, Stats, Tag, TagReport, TagStats, region,
 };
-pub use global::engine;
+pub use global::{engine, engine_with};
 pub use select::{Backend, Driver, open};
 
 /// An engine over the compiled-in driver; over another with an explicit type.

@@ -65,7 +65,12 @@ fn earlier_work_that_failed_refuses_a_pause_and_no_free() {
 fn a_kernel_that_went_astray_refuses_pauses_and_no_free() {
     let mut world = four();
     // Nothing is mapped there; the error stays for the life of the machine.
-    world.sim.launch(ZERO, RawStream(0), Duration::ZERO, |lane| drop(lane.fill(64, 1, 1))).unwrap();
+    world
+        .sim
+        .launch(ZERO, RawStream(0), Duration::ZERO, |lane| {
+            let _ = lane.fill(64, 1, 1);
+        })
+        .unwrap();
     let error = world.pause().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::EarlierWorkFailed, "{error}");
     for block in &world.blocks {

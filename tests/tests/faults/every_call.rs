@@ -65,9 +65,12 @@ fn fail_every_call(scenario: &Scenario) {
 fn fail_one(scenario: &Scenario, n: u64, case: &Case) {
     let mut world = ready(scenario);
     let before = world.look();
-    world.sim.fail_nth(case.operation, n, case.kind);
+    // One refusal for lack of memory is met with smaller handles; so memory stays short.
+    let lasts = if case.kind == ErrorKind::OutOfMemory { 100 } else { 1 };
+    (n..n + lasts).for_each(|n| world.sim.fail_nth(case.operation, n, case.kind));
+    let armed = world.sim.armed_failures();
     let result = (scenario.act)(&mut world);
-    assert_eq!(world.sim.armed_failures(), 0, "{}: it was never reached", case.at);
+    assert!(world.sim.armed_failures() < armed, "{}: it was never reached", case.at);
     match &result {
         Ok(()) => assert!(scenario.tolerates.contains(&case.operation), "{}: Ok", case.at),
         Err(error) => {

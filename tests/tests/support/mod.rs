@@ -20,7 +20,7 @@ pub(crate) const ZERO: Device = Device(0);
 pub(crate) const ONE: Device = Device(1);
 
 /// Every driver call that an engine makes.
-pub(crate) const OPERATIONS: [Operation; 22] = [
+pub(crate) const OPERATIONS: [Operation; 23] = [
     Operation::Devices,
     Operation::Memory,
     Operation::Granularity,
@@ -43,6 +43,7 @@ pub(crate) const OPERATIONS: [Operation; 22] = [
     Operation::Fill,
     Operation::Wait,
     Operation::RegisterHost,
+    Operation::UnregisterHost,
 ];
 
 /// Two small devices whose fresh memory is full of something.
@@ -97,6 +98,11 @@ pub(crate) fn pause(engine: &Engine<Sim>, selection: impl Into<Selection>) -> Re
 
 pub(crate) fn resume(engine: &Engine<Sim>, selection: impl Into<Selection>) -> Report {
     engine.resume(selection, &ResumeOptions::default()).expect("resume")
+}
+
+/// How many driver calls there were, of any kind.
+pub(crate) fn all_calls(sim: &Sim) -> u64 {
+    OPERATIONS.iter().map(|operation| sim.calls(*operation)).sum()
 }
 
 /// A device's free bytes by the machine's books, which no injected failure hides.
@@ -200,12 +206,11 @@ impl World {
     /// Looks at everything, and takes note of blocks that sleep: what their policy says has
     /// happened to their contents.
     pub(crate) fn look(&mut self) -> Look {
-        let saved = |tags: &[TagStats]| tags.iter().map(|tag| tag.saved.bytes).sum::<u64>();
-        // Backups go in the background.
-        until("only what is saved is charged", || {
-            let stats = self.engine.stats();
-            stats.host_backup_bytes == saved(&stats.tags)
-        });
+        // Backups go in the background; what stays is charged in whole pages.
+        let page = dormant_host::page_bytes() as u64;
+        let saved = self.blocks.iter().filter(|b| self.engine.backup(b.address).is_ok());
+        let charged = saved.map(|block| block.bytes.next_multiple_of(page)).sum::<u64>();
+        until("only what is saved is charged", || self.engine.stats().host_backup_bytes == charged);
         let stats = self.engine.stats();
         let states: Vec<_> =
             self.blocks.iter().map(|block| (block.address, self.state(block))).collect();

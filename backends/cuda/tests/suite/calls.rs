@@ -199,6 +199,41 @@ fn registering_host_memory_needs_a_context_and_tells_whose_memory_ran_out() {
 }
 
 #[test]
+fn what_must_be_done_in_any_case_is_done_also_where_the_thread_cannot_be_prepared() {
+    let fake = Fake::build(&[]);
+    let cuda = fake.open();
+    let stream = cuda.open_stream(Device(0)).unwrap();
+    let mut bytes = [0_u8; 64];
+    let host = NonNull::new(bytes.as_mut_ptr()).unwrap();
+    // SAFETY: the stand-in registers nothing.
+    unsafe { cuda.register_host(host, 64) }.unwrap();
+    assert_eq!((fake.get("registrations"), fake.get("streams")), (1, 1));
+    // A context that the unregistration can take, since ours cannot be made current.
+    let mine = fake.enter(1);
+    for refusal in ["get_current_result", "exchange_result"] {
+        fake.set(refusal, 999);
+        // SAFETY: the call is refused before anything is queued.
+        let queued = unsafe { cuda.fill(&stream, Address(1 << 40), 0, 8) };
+        assert_eq!(queued.unwrap_err().code(), Some(999), "{refusal}");
+        let before = fake.get("waits");
+        cuda.wait(&stream).unwrap();
+        assert_eq!(fake.get("waits"), before + 1, "{refusal}: it was waited");
+        fake.set("stream_result", 700);
+        let error = cuda.wait(&stream).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::EarlierWorkFailed, "the answer of the wait itself");
+        fake.set("stream_result", 0);
+        fake.set(refusal, 0);
+    }
+    fake.set("get_current_result", 999);
+    // SAFETY: registered above.
+    unsafe { cuda.unregister_host(host) }.unwrap();
+    cuda.close_stream(stream).unwrap();
+    assert_eq!((fake.get("registrations"), fake.get("streams")), (0, 0));
+    fake.set("get_current_result", 0);
+    assert_eq!(fake.current(), mine);
+}
+
+#[test]
 fn access_is_given_to_exactly_the_devices_named() {
     let fake = Fake::build(&[]);
     let cuda = fake.open();

@@ -13,12 +13,13 @@ typedef atomic_int Number;
 /* Answers. */
 Number init_result, device_count = 2, has_vmm = 1, has_rdma = 1, peers = 1, create_result;
 Number reserve_result, register_result, record_result, synchronize_result, synchronize_ms;
-Number events_pending, capture_status, stream_result;
+Number events_pending, capture_status, stream_result, get_current_result, exchange_result;
 Number active_elsewhere[DEVICES];
 
 /* Counts. */
 Number retains, releases, events_created, events_destroyed, records, queries, synchronizations;
 Number unmaps, reserves, frees, creates, handle_releases, copies, accesses;
+Number streams, waits, registrations;
 /* Calls that came in the wrong context, and calls that would have broken a capture. */
 Number wrong_context, not_relaxed;
 
@@ -74,7 +75,10 @@ Code cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
     *active = held[device] > 0 || active_elsewhere[device];
     return 0;
 }
-Code cuCtxGetCurrent(void **context) { *context = current; return 0; }
+Code cuCtxGetCurrent(void **context) {
+    if (!get_current_result) *context = current;
+    return get_current_result;
+}
 Code cuCtxSetCurrent(void *context) { current = context; return 0; }
 Code cuCtxSynchronize(void) {
     synchronizations++;
@@ -85,6 +89,7 @@ Code cuCtxSynchronize(void) {
     return synchronize_result;
 }
 Code cuThreadExchangeStreamCaptureMode(unsigned *other) {
+    if (exchange_result) return exchange_result;
     unsigned mine = mode;
     mode = *other;
     *other = mine;
@@ -144,10 +149,21 @@ Code cuStreamCreate(void **stream, unsigned flags) {
     relaxed();
     if (!current || flags != 1) return 1;
     *stream = (void *)((uintptr_t)device_of(current) << 8 | 4);
+    streams++;
     return 0;
 }
-Code cuStreamDestroy_v2(void *stream) { relaxed(); in_context(stream); return 0; }
-Code cuStreamSynchronize(void *stream) { relaxed(); in_context(stream); return stream_result; }
+Code cuStreamDestroy_v2(void *stream) {
+    streams--;
+    relaxed();
+    in_context(stream);
+    return 0;
+}
+Code cuStreamSynchronize(void *stream) {
+    waits++;
+    relaxed();
+    in_context(stream);
+    return stream_result;
+}
 Code cuStreamIsCapturing(void *stream, unsigned *status) { *status = capture_status; return 0; }
 Code cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, void *stream) {
     copies++;
@@ -168,9 +184,15 @@ Code cuMemsetD8Async(uint64_t at, unsigned char byte, size_t size, void *stream)
 Code cuMemHostRegister_v2(void *at, size_t size, unsigned flags) {
     relaxed();
     if (!current || flags != 1) return 1;
+    if (!register_result) registrations++;
     return register_result;
 }
-Code cuMemHostUnregister(void *at) { relaxed(); return current ? 0 : 1; }
+Code cuMemHostUnregister(void *at) {
+    relaxed();
+    if (!current) return 1;
+    registrations--;
+    return 0;
+}
 
 Code cuEventCreate(void **event, unsigned flags) {
     if (!current || flags != 2) return 1;

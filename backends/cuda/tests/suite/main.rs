@@ -7,3 +7,4 @@ mod fake;
 mod open;
 #[cfg(test)]
 mod quiesce;
+mod stand_in;

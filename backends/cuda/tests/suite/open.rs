@@ -21,7 +21,8 @@ fn without_a_library_the_error_names_the_files_that_were_tried() {
 
 #[test]
 fn a_path_that_is_not_there_is_named() {
-    let error = Cuda::open_at("/nowhere/libcuda.so.1").unwrap_err();
+    // SAFETY: there is no such file.
+    let error = unsafe { Cuda::open_at("/nowhere/libcuda.so.1") }.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoDriver);
     assert!(error.to_string().contains("/nowhere/libcuda.so.1"), "{error}");
 }
@@ -29,7 +30,7 @@ fn a_path_that_is_not_there_is_named() {
 #[test]
 fn a_library_without_a_needed_symbol_is_refused_by_the_symbols_name() {
     let fake = Fake::build(&["WITHOUT_MAP"]);
-    let error = Cuda::open_at(fake.path()).unwrap_err();
+    let error = fake.try_open().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoDriver);
     assert!(error.to_string().contains("cuMemMap"), "{error}");
 }
@@ -41,7 +42,8 @@ fn a_library_that_is_no_driver_at_all_is_refused() {
     std::fs::write(&source, "int nothing;").unwrap();
     let path = folder.path().join("stand_in.so");
     compile(&[source.to_str().unwrap()], &[], &path);
-    let error = Cuda::open_at(&path).unwrap_err();
+    // SAFETY: the file has no initialisers, and none of a driver's symbols.
+    let error = unsafe { Cuda::open_at(&path) }.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoDriver);
     assert!(error.to_string().contains("cuInit"), "{error}");
 }
@@ -50,7 +52,7 @@ fn a_library_that_is_no_driver_at_all_is_refused() {
 fn a_toolkits_stub_is_told_from_a_driver_and_named() {
     let fake = Fake::build(&[]);
     fake.set("init_result", 34);
-    let error = Cuda::open_at(fake.path()).unwrap_err();
+    let error = fake.try_open().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoDriver);
     assert_eq!(error.code(), Some(34));
     let text = error.to_string();
@@ -61,7 +63,7 @@ fn a_toolkits_stub_is_told_from_a_driver_and_named() {
 fn a_driver_that_sees_no_device_is_no_driver() {
     let fake = Fake::build(&[]);
     fake.set("init_result", 100);
-    let error = Cuda::open_at(fake.path()).unwrap_err();
+    let error = fake.try_open().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoDriver);
     assert!(error.to_string().contains("no device"), "{error}");
 }
@@ -70,7 +72,7 @@ fn a_driver_that_sees_no_device_is_no_driver() {
 fn another_failure_to_start_has_its_own_kind_and_code() {
     let fake = Fake::build(&[]);
     fake.set("init_result", 999);
-    let error = Cuda::open_at(fake.path()).unwrap_err();
+    let error = fake.try_open().unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Unknown, Some(999)));
     assert!(error.text().starts_with("cuInit: "), "{error}");
 }

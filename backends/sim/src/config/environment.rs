@@ -10,6 +10,8 @@ const DEVICES: &str = "DORMANT_SIM_DEVICES";
 const CAPACITY: &str = "DORMANT_SIM_CAPACITY";
 const GRANULARITY: &str = "DORMANT_SIM_GRANULARITY";
 const LINK: &str = "DORMANT_SIM_LINK";
+const HELD_BACK: &str = "DORMANT_SIM_HELD_BACK";
+const STRICT: &str = "DORMANT_SIM_STRICT";
 const FAULTS: &str = "DORMANT_SIM_FAULTS";
 
 impl SimConfig {
@@ -21,7 +23,14 @@ impl SimConfig {
     /// | `DORMANT_SIM_CAPACITY` | bytes of each device, as `4GiB` |
     /// | `DORMANT_SIM_GRANULARITY` | the granule, as `64KiB` |
     /// | `DORMANT_SIM_LINK` | bytes per second, as `2GiB` |
-    /// | `DORMANT_SIM_FAULTS` | some of `keep_until_unreserved`, `no_joined_unmap`, `max_piece=2MiB`, `address_lost`, `refuse_host_registration`, with commas |
+    /// | `DORMANT_SIM_HELD_BACK` | bytes that read as free and are given to nobody, as `8MiB` |
+    /// | `DORMANT_SIM_STRICT` | `0` lets pass what the real driver lets pass |
+    /// | `DORMANT_SIM_FAULTS` | some of the words below, with commas |
+    ///
+    /// The faults are `keep_until_unreserved`, `no_joined_unmap`, `max_piece=2MiB`, `address_lost`,
+    /// `refuse_host_registration`, `early_release_keeps_range`, `no_joined_access`,
+    /// `host_access_needed`, `bogus_ipc_handle`, as [`Fault`] describes them, and `stale_bytes`,
+    /// which is [`scribble`](Self::scribble).
     ///
     /// # Errors
     /// `InvalidArgument`, with the variable's name, for a value that cannot be read.
@@ -33,9 +42,11 @@ impl SimConfig {
         })
     }
 
-    pub(crate) fn from_lookup(
-        lookup: impl Fn(&'static str) -> Result<Option<String>>,
-    ) -> Result<Self> {
+    /// The same, with something else than the environment to look the variables up in.
+    ///
+    /// # Errors
+    /// As [`from_env`](Self::from_env), and those of `lookup`.
+    pub fn from_lookup(lookup: impl Fn(&'static str) -> Result<Option<String>>) -> Result<Self> {
         // A variable that is set to nothing is one that is not set.
         let get = |name| -> Result<Option<String>> {
             lookup(name).map(|value| value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()))
@@ -58,6 +69,14 @@ impl SimConfig {
         }
         config.capacity_bytes = size(CAPACITY)?;
         config.link_bytes_per_second = size(LINK)?;
+        config.held_back_bytes = size(HELD_BACK)?.unwrap_or(0);
+        if let Some(value) = get(STRICT)? {
+            config.strict = match value.as_str() {
+                "0" => false,
+                "1" => true,
+                _ => return Err(bad(STRICT, &value, "0 or 1")),
+            };
+        }
         for (name, value) in [
             (CAPACITY, config.capacity_bytes.map(|bytes| bytes / config.granularity)),
             (LINK, config.link_bytes_per_second),
@@ -68,7 +87,9 @@ impl SimConfig {
             }
         }
         for word in get(FAULTS)?.unwrap_or_default().split(',').map(str::trim) {
-            if !word.is_empty() {
+            if word == "stale_bytes" {
+                config.scribble = Some(STALE_BYTE);
+            } else if !word.is_empty() {
                 let fault = parse_fault(word)
                     .ok_or_else(|| bad(FAULTS, word, "a fault that the simulation knows"))?;
                 config.faults.push(fault);
@@ -77,6 +98,9 @@ impl SimConfig {
         Ok(config)
     }
 }
+
+/// What fresh memory holds with `stale_bytes`.
+const STALE_BYTE: u8 = 0xD5;
 
 fn bad(name: &str, value: &str, wanted: &str) -> allocator_core::Error {
     invalid(format!("{name}: {value:?} is not {wanted}"))
@@ -88,6 +112,10 @@ fn parse_fault(word: &str) -> Option<Fault> {
         "no_joined_unmap" => Fault::NoJoinedUnmap,
         "address_lost" => Fault::AddressLost,
         "refuse_host_registration" => Fault::RefuseHostRegistration,
+        "early_release_keeps_range" => Fault::EarlyReleaseKeepsRange,
+        "no_joined_access" => Fault::NoJoinedAccess,
+        "host_access_needed" => Fault::HostAccessNeeded,
+        "bogus_ipc_handle" => Fault::BogusIpcHandle,
         _ => Fault::MaxPiece(parse_size(word.strip_prefix("max_piece=")?)?),
     })
 }
@@ -121,13 +149,21 @@ mod tests {
             (CAPACITY, "4GiB"),
             (GRANULARITY, "64KiB"),
             (LINK, "2 GiB"),
-            (FAULTS, "keep_until_unreserved, no_joined_unmap,max_piece=2MiB,address_lost,"),
+            (HELD_BACK, "8MiB"),
+            (STRICT, "0"),
+            (
+                FAULTS,
+                "keep_until_unreserved, no_joined_unmap,max_piece=2MiB,address_lost, stale_bytes,",
+            ),
         ])
         .unwrap();
         assert_eq!(config.devices, 3);
         assert_eq!(config.device_bytes(), 4 << 30);
         assert_eq!(config.granularity, 64 << 10);
         assert_eq!(config.link_bytes_per_second, Some(2 << 30));
+        assert_eq!(config.held_back_bytes, 8 << 20);
+        assert!(!config.strict);
+        assert_eq!(config.scribble, Some(STALE_BYTE));
         assert_eq!(
             config.faults,
             [
@@ -158,6 +194,7 @@ mod tests {
             (CAPACITY, "1KiB"),
             (GRANULARITY, "3MiB"),
             (LINK, "0"),
+            (STRICT, "perhaps"),
             (FAULTS, "forgetful"),
             (FAULTS, "max_piece=big"),
         ] {

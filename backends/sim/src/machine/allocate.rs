@@ -4,7 +4,6 @@ use allocator_core::Access;
 
 use super::Machine;
 use super::answer::{Answer, Code};
-use super::mapping::set_one;
 use super::physical::CreateFlags;
 
 impl Machine {
@@ -28,7 +27,7 @@ impl Machine {
             let mut memory = self.core.change();
             let mapped = self.map_in(&mut memory, address, bytes, 0, handle, true);
             let usable = mapped.and_then(|()| {
-                set_one(&mut memory, address, &[(device, Access::READ | Access::WRITE)])
+                self.set_one(&mut memory, address, &[(device, Access::READ | Access::WRITE)])
             });
             drop(memory);
             match usable {

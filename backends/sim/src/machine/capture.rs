@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::{self, ThreadId};
 
 use super::Machine;
 use super::answer::{Answer, Code, Refusal};
@@ -59,7 +58,7 @@ impl Graph {
 #[derive(Debug)]
 pub(crate) struct Capture {
     mode: CaptureMode,
-    thread: ThreadId,
+    thread: u64,
     work: Vec<Work>,
     valid: bool,
 }
@@ -84,7 +83,7 @@ impl Core {
         if self.capturing.load(Ordering::SeqCst) == 0 {
             return Ok(());
         }
-        let (mode, me) = (here::capture_mode(self.id), thread::current().id());
+        let (mode, me) = (here::capture_mode(self.id), here::thread());
         self.break_captures(&self.streams(), |_, capture| match mode {
             CaptureMode::Relaxed => false,
             CaptureMode::Global => {
@@ -169,7 +168,7 @@ impl Machine {
             return Err(Code::InvalidValue.because("the stream is being captured"));
         }
         state.capture =
-            Some(Capture { mode, thread: thread::current().id(), work: Vec::new(), valid: true });
+            Some(Capture { mode, thread: here::thread(), work: Vec::new(), valid: true });
         self.core.capturing.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -183,7 +182,7 @@ impl Machine {
         let mut state = queue.state();
         let capture =
             state.capture.take().ok_or(Code::InvalidValue.because("no capture to end"))?;
-        if capture.mode != CaptureMode::Relaxed && capture.thread != thread::current().id() {
+        if capture.mode != CaptureMode::Relaxed && capture.thread != here::thread() {
             state.capture = Some(capture);
             return Err(Code::CaptureWrongThread.because("begun by another thread"));
         }

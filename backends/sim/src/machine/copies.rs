@@ -132,7 +132,7 @@ impl Machine {
     /// touch nobody asks before.
     ///
     /// # Errors
-    /// Sticky errors; `OutOfMemory` when the host has no thread for the stream.
+    /// Sticky errors; `OperatingSystem` when the host has no thread for the stream.
     pub fn launch(
         &self,
         stream: u64,

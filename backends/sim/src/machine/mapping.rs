@@ -59,7 +59,8 @@ impl Machine {
             found.uses += 1;
         }
         let access = vec![Access::empty(); self.core.devices.len()];
-        memory.mappings.insert(address, Mapping { bytes, handle, owner, at, access, malloc });
+        let host = Access::empty();
+        memory.mappings.insert(address, Mapping { bytes, handle, owner, at, access, host, malloc });
         Ok(())
     }
 
@@ -79,7 +80,7 @@ impl Machine {
             return Err(Code::InvalidValue.because("a device that is not there"));
         }
         let mut memory = self.core.change();
-        let starts = memory.whole_mappings(address, bytes)?;
+        let starts = self.joined(&memory, address, bytes)?;
         let peers = self.core.config.peers;
         let strange = starts.iter().filter_map(|start| memory.mappings.get(start)).any(|mapping| {
             access.iter().any(|&(device, how)| !peers && device != mapping.owner && !how.is_empty())
@@ -87,7 +88,34 @@ impl Machine {
         if strange {
             return Err(Code::NotSupported.because("the devices are not peers"));
         }
-        starts.into_iter().try_for_each(|start| set_one(&mut memory, start, access))
+        starts.into_iter().try_for_each(|start| self.set_one(&mut memory, start, access))
+    }
+
+    /// Says how the host may use mapped memory. Only of consequence where the host needs that
+    /// ([`Fault::HostAccessNeeded`]).
+    ///
+    /// # Errors
+    /// `InvalidValue`: not exactly whole mappings. `OutOfMemory`: the host has no more mappings.
+    pub fn set_host_access(&self, address: u64, bytes: u64, access: Access) -> Answer {
+        self.core.enter();
+        let mut memory = self.core.change();
+        self.joined(&memory, address, bytes)?.into_iter().try_for_each(|start| {
+            if let Some(mapping) = memory.mappings.get_mut(&start) {
+                mapping.host = access;
+            }
+            self.set_one(&mut memory, start, &[])
+        })
+    }
+
+    /// The mappings that one `set_access` is about.
+    fn joined(&self, memory: &Memory, address: u64, bytes: u64) -> Answer<Vec<u64>> {
+        let starts = memory.whole_mappings(address, bytes)?;
+        if starts.len() > 1 && self.core.config.has(Fault::NoJoinedAccess) {
+            return Err(
+                Code::InvalidValue.because("more than one mapping (a fault that is acted out)")
+            );
+        }
+        Ok(starts)
     }
 
     /// How a device may use mapped memory (`cuMemGetAccess`).
@@ -161,21 +189,30 @@ impl Machine {
         }
         Ok(true)
     }
-}
 
-/// Sets the access of one mapping, and what the CPU may do: all that some device may.
-pub(crate) fn set_one(memory: &mut Memory, start: u64, access: &[(u32, Access)]) -> Answer {
-    let Some(mapping) = memory.mappings.get(&start) else { return Ok(()) };
-    let mut granted = mapping.access.clone();
-    for &(device, how) in access {
-        if let Some(slot) = granted.get_mut(length(device.into())) {
-            *slot = how;
+    /// Sets the access of one mapping, and what the CPU may do: all that some device may.
+    pub(crate) fn set_one(
+        &self,
+        memory: &mut Memory,
+        start: u64,
+        access: &[(u32, Access)],
+    ) -> Answer {
+        let Some(mapping) = memory.mappings.get(&start) else { return Ok(()) };
+        let mut granted = mapping.access.clone();
+        for &(device, how) in access {
+            if let Some(slot) = granted.get_mut(length(device.into())) {
+                *slot = how;
+            }
         }
+        let together = if self.core.config.has(Fault::HostAccessNeeded) && !mapping.malloc {
+            mapping.host
+        } else {
+            granted.iter().fold(Access::empty(), |all, &one| all | one)
+        };
+        memory.addresses.protect(start, mapping.bytes, together).map_err(|_| HOST_REFUSED)?;
+        if let Some(mapping) = memory.mappings.get_mut(&start) {
+            mapping.access = granted;
+        }
+        Ok(())
     }
-    let together = granted.iter().fold(Access::empty(), |all, &one| all | one);
-    memory.addresses.protect(start, mapping.bytes, together).map_err(|_| HOST_REFUSED)?;
-    if let Some(mapping) = memory.mappings.get_mut(&start) {
-        mapping.access = granted;
-    }
-    Ok(())
 }

@@ -19,6 +19,8 @@ pub(crate) struct Span {
     pub(crate) malloc: bool,
     /// Handles whose memory stays until the range goes (a known fault).
     pub(crate) kept: Vec<u64>,
+    /// Cannot be given back any more (a known fault).
+    pub(crate) busy: bool,
 }
 
 /// A handle, mapped whole.
@@ -31,6 +33,8 @@ pub(crate) struct Mapping {
     pub(crate) at: u64,
     /// By device.
     pub(crate) access: Vec<Access>,
+    /// What the host was given of its own; of use where that is needed (a known fault).
+    pub(crate) host: Access,
     pub(crate) malloc: bool,
 }
 
@@ -227,6 +231,21 @@ impl Memory {
             found.uses = found.uses.saturating_sub(1);
         }
         self.reap(handle)
+    }
+
+    /// The ranges that a handle is mapped in can never be given back.
+    pub(crate) fn mark_busy(&mut self, handle: u64) {
+        let places: Vec<_> = self
+            .mappings
+            .iter()
+            .filter(|(_, mapping)| mapping.handle == handle && !mapping.malloc)
+            .filter_map(|(&at, _)| self.span_of(at).map(|(start, _)| start))
+            .collect();
+        for start in places {
+            if let Some(span) = self.spans.get_mut(&start) {
+                span.busy = true;
+            }
+        }
     }
 
     pub(crate) fn pool(&mut self, device: u32) -> Answer<&mut Pool> {

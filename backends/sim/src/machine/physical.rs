@@ -8,6 +8,7 @@ use rustix::pipe::PipeFlags;
 use super::Machine;
 use super::answer::{Answer, Code};
 use super::memory::{Doomed, Handle};
+use crate::config::Fault;
 
 /// What physical memory is made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,6 +142,9 @@ impl Machine {
         let doomed = {
             let mut memory = self.core.change();
             memory.live_handle(handle)?.references -= 1;
+            if self.core.config.has(Fault::EarlyReleaseKeepsRange) {
+                memory.mark_busy(handle);
+            }
             memory.reap(handle)
         };
         self.core.bury(doomed);

@@ -98,7 +98,9 @@ impl Queue {
             let thread = thread::Builder::new()
                 .name("sim-stream".into())
                 .spawn(move || queue.run(&core))
-                .map_err(|_| Code::OutOfMemory.because("the host has no thread for the stream"))?;
+                .map_err(|_| {
+                    Code::OperatingSystem.because("the host has no thread for the stream")
+                })?;
             state.thread = Some(thread);
         }
         state.jobs.push_back(Job { work, after, copy });

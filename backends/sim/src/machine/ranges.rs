@@ -46,7 +46,7 @@ impl Machine {
         } else {
             memory.addresses.take(bytes, alignment, hint).ok_or(none)?
         };
-        memory.spans.insert(address, Span { bytes, malloc, kept: Vec::new() });
+        memory.spans.insert(address, Span { bytes, malloc, kept: Vec::new(), busy: false });
         Ok(address)
     }
 
@@ -72,6 +72,11 @@ impl Machine {
             }
             if memory.any_mapped(address, bytes) {
                 return Err(Code::InvalidValue.because("something is mapped in the range"));
+            }
+            if memory.spans.get(&address).is_some_and(|span| span.busy) {
+                return Err(Code::InvalidValue.because(
+                    "a handle was released while mapped here (a fault that is acted out)",
+                ));
             }
             let kept = memory.spans.remove(&address).map(|span| span.kept).unwrap_or_default();
             memory.addresses.give(address, bytes);
@@ -126,6 +131,7 @@ impl Machine {
             Some((_, mapping)) if mapping.malloc => {
                 Err(Code::NotSupported.because("the simulated machine has one process"))
             }
+            Some(_) if self.core.config.has(Fault::BogusIpcHandle) => Ok(()),
             _ => Err(Code::InvalidValue.because("no legacy handle for virtual memory")),
         }
     }

@@ -10,6 +10,7 @@ use allocator_core::{
 
 use super::errors::to_error;
 use super::{Sim, SimPhysical, SimStream};
+use crate::config::Fault;
 use crate::machine::{CaptureStatus, Code, CreateFlags, Machine, Refusal};
 
 const SHORTEST_POLL: Duration = Duration::from_micros(20);
@@ -22,6 +23,20 @@ impl Sim {
         }
         Err(Error::new(ErrorKind::NotFound, operation, "no such device").with_device(device))
     }
+
+    /// Refuses what came from another machine.
+    fn check_owner(&self, operation: Operation, machine: u64) -> Result<()> {
+        if machine == self.machine.id() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::InvalidArgument, operation, "it came from another machine"))
+    }
+
+    /// Counts a call on a stream, which may be made to fail, and refuses another machine's.
+    fn call_on(&self, operation: Operation, stream: &SimStream) -> Result<()> {
+        self.failures.call(operation)?;
+        self.check_owner(operation, stream.machine)
+    }
 }
 
 /// Turns a refusal into an error that names everything.
@@ -30,7 +45,8 @@ fn error(operation: Operation, device: Device) -> impl Fn(Refusal) -> Error {
 }
 
 // SAFETY: the machine hands out ranges from windows that it alone has mapped, and each is free or
-// reserved in its books; physical memory is an extent that is likewise free or taken; copies and
+// reserved in its books; physical memory is an extent that is likewise free or taken, and nobody gives
+// it back with a handle of another machine, which is refused; copies and
 // fills touch the bytes they were given, and `wait` returns only when the stream has ended its
 // work, or after a barrier behind which no work touches memory; `OutOfMemory` is given for the
 // books' state now, `TooLarge` for what can never be.
@@ -139,7 +155,7 @@ unsafe impl Driver for Sim {
             }
             error
         })?;
-        Ok(SimPhysical { handle, device, bytes })
+        Ok(SimPhysical { machine: self.machine.id(), handle, device, bytes })
     }
 
     unsafe fn map(&self, range: &Range, offset: u64, physical: &SimPhysical) -> Result<()> {
@@ -147,6 +163,7 @@ unsafe impl Driver for Sim {
         let (address, bytes) = (range.address().offset(offset), physical.bytes);
         let name = |e: Error| e.with_device(device).with_address(address).with_bytes(bytes);
         self.failures.call(operation).map_err(name)?;
+        self.check_owner(operation, physical.machine).map_err(name)?;
         self.on(device, |machine| machine.map(address.0, bytes, 0, physical.handle))
             .map_err(|refusal| name(to_error(refusal, operation)))
     }
@@ -169,8 +186,14 @@ unsafe impl Driver for Sim {
             .filter(|other| !devices.is_empty() && !devices.contains(&Device(*other)))
             .map(|other| (other, Access::empty()));
         let access: Vec<_> = granted.chain(revoked).collect();
-        self.on(device, |machine| machine.set_access(address.0, bytes, &access))
-            .map_err(|refusal| name(to_error(refusal, operation)))
+        self.on(device, |machine| {
+            machine.set_access(address.0, bytes, &access)?;
+            if machine.config().has(Fault::HostAccessNeeded) {
+                machine.set_host_access(address.0, bytes, all)?;
+            }
+            Ok(())
+        })
+        .map_err(|refusal| name(to_error(refusal, operation)))
     }
 
     unsafe fn unmap(&self, range: &Range, offset: u64, bytes: u64) -> Result<()> {
@@ -183,10 +206,11 @@ unsafe impl Driver for Sim {
     }
 
     fn release(&self, physical: SimPhysical) -> Result<()> {
-        let SimPhysical { handle, device, bytes } = physical;
+        let SimPhysical { machine, handle, device, bytes } = physical;
         let operation = Operation::Release;
         let name = |e: Error| e.with_device(device).with_bytes(bytes);
         self.failures.call(operation).map_err(name)?;
+        self.check_owner(operation, machine).map_err(name)?;
         self.on(device, |machine| machine.release(handle))
             .map_err(|refusal| name(to_error(refusal, operation)))
     }
@@ -246,15 +270,16 @@ unsafe impl Driver for Sim {
         let operation = Operation::OpenStream;
         self.failures.call(operation).map_err(|error| error.with_device(device))?;
         self.on_held(device, |machine| machine.stream_create(false))
-            .map(|handle| SimStream { handle, device })
+            .map(|handle| SimStream { machine: self.machine.id(), handle, device })
             .map_err(error(operation, device))
     }
 
     fn close_stream(&self, stream: SimStream) -> Result<()> {
-        let SimStream { handle, device } = stream;
+        let SimStream { machine, handle, device } = stream;
         let operation = Operation::CloseStream;
         // The queue is gone also when the call fails.
         let injected = self.failures.call(operation).map_err(|error| error.with_device(device));
+        self.check_owner(operation, machine).map_err(|error| error.with_device(device))?;
         let closed = self.on(device, |machine| machine.stream_destroy(handle));
         injected.and(closed.map_err(error(operation, device)))
     }
@@ -268,7 +293,7 @@ unsafe impl Driver for Sim {
     ) -> Result<()> {
         let (operation, device) = (Operation::Read, stream.device);
         let name = |e: Error| e.with_device(device).with_address(from).with_bytes(bytes);
-        self.failures.call(operation).map_err(name)?;
+        self.call_on(operation, stream).map_err(name)?;
         self.on(device, |machine| {
             // SAFETY: the host bytes stay valid and ours until `wait` (the caller's promise).
             unsafe { machine.copy_to_host_async(to.as_ptr(), from.0, bytes, stream.handle) }
@@ -285,7 +310,7 @@ unsafe impl Driver for Sim {
     ) -> Result<()> {
         let (operation, device) = (Operation::Write, stream.device);
         let name = |e: Error| e.with_device(device).with_address(to).with_bytes(bytes);
-        self.failures.call(operation).map_err(name)?;
+        self.call_on(operation, stream).map_err(name)?;
         self.on(device, |machine| {
             // SAFETY: the host bytes stay valid and unchanged until `wait` (the caller's promise).
             unsafe { machine.copy_to_device_async(to.0, from.as_ptr(), bytes, stream.handle) }
@@ -296,7 +321,7 @@ unsafe impl Driver for Sim {
     unsafe fn fill(&self, stream: &SimStream, at: Address, byte: u8, bytes: u64) -> Result<()> {
         let (operation, device) = (Operation::Fill, stream.device);
         let name = |e: Error| e.with_device(device).with_address(at).with_bytes(bytes);
-        self.failures.call(operation).map_err(name)?;
+        self.call_on(operation, stream).map_err(name)?;
         self.on(device, |machine| machine.fill_async(at.0, byte, bytes, stream.handle))
             .map_err(|refusal| name(to_error(refusal, operation)))
     }
@@ -304,6 +329,7 @@ unsafe impl Driver for Sim {
     fn wait(&self, stream: &SimStream) -> Result<()> {
         let (operation, device) = (Operation::Wait, stream.device);
         let injected = self.failures.call(operation).map_err(|error| error.with_device(device));
+        self.check_owner(operation, stream.machine).map_err(|error| error.with_device(device))?;
         // Also when it is to fail: after any error, the queued work has ended.
         let answer = self.on(device, |machine| machine.stream_synchronize(stream.handle));
         injected.and(answer.map_err(error(operation, device)))

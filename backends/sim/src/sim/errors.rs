@@ -14,8 +14,9 @@ fn kind(code: Code, operation: Operation) -> ErrorKind {
         Code::OutOfMemory => ErrorKind::OutOfMemory,
         Code::DeviceLost => ErrorKind::DeviceLost,
         Code::InvalidDevice => ErrorKind::NotFound,
-        Code::OperatingSystem if operation == Operation::RegisterHost => ErrorKind::HostMemory,
-        Code::OperatingSystem => ErrorKind::Io,
+        Code::OperatingSystem if operation == Operation::Open => ErrorKind::Io,
+        // It locks no memory, or has none for the thread of a stream.
+        Code::OperatingSystem => ErrorKind::HostMemory,
         Code::IllegalAddress => ErrorKind::EarlierWorkFailed,
         Code::NotSupported | Code::NotPermitted => ErrorKind::NotSupported,
         Code::NotReady

@@ -47,24 +47,12 @@ fn a_mapped_block_is_memory_of_the_cpu_too() {
     block.free::<Stash>().unwrap();
 }
 
-/// Runs one test of this file again in a child process, in which it takes its other branch.
-fn in_child(test: &str) -> std::process::ExitStatus {
-    std::process::Command::new(std::env::current_exe().expect("the test is a program"))
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(CHILD, "1")
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .status()
-        .expect("a child can be started")
-}
-
-const CHILD: &str = "DORMANT_SIM_TEST_CHILD";
 const SIGSEGV: i32 = 11;
 
 #[test]
 fn a_paused_block_faults() {
-    if std::env::var_os(CHILD).is_none() {
-        let status = in_child("blocks::a_paused_block_faults");
+    if !is_child() {
+        let status = in_child("blocks::a_paused_block_faults", &[]).status;
         assert_eq!(status.signal(), Some(SIGSEGV), "{status}");
         return;
     }
@@ -80,8 +68,8 @@ fn a_paused_block_faults() {
 
 #[test]
 fn a_block_without_access_faults() {
-    if std::env::var_os(CHILD).is_none() {
-        let status = in_child("blocks::a_block_without_access_faults");
+    if !is_child() {
+        let status = in_child("blocks::a_block_without_access_faults", &[]).status;
         assert_eq!(status.signal(), Some(SIGSEGV), "{status}");
         return;
     }

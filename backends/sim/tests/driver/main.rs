@@ -5,8 +5,11 @@ mod blocks;
 mod control;
 mod faults;
 mod host;
+mod owners;
 mod streams;
+mod threads;
 
+use std::process::{Command, Output};
 use std::sync::Arc;
 
 use allocator_core::{ActiveBlock, Backing, Block, Device, Driver, ErrorKind, PausedBlock, Result};
@@ -50,6 +53,23 @@ fn active(sim: &Arc<Sim>, bytes: u64) -> ActiveBlock<Sim> {
 
 fn free(sim: &Sim, device: Device) -> u64 {
     sim.memory(device).expect("memory can be asked").free_bytes
+}
+
+const CHILD: &str = "DORMANT_SIM_TEST_CHILD";
+
+/// Whether this process is a child that runs one test.
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// Runs one test of this program again in a child process, in which it takes its other branch.
+fn in_child(test: &str, variables: &[(&str, &str)]) -> Output {
+    Command::new(std::env::current_exe().expect("the test is a program"))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .envs(variables.iter().copied())
+        .output()
+        .expect("a child can be started")
 }
 
 #[track_caller]

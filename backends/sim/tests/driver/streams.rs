@@ -70,6 +70,37 @@ fn a_kernel_that_panics_is_an_error_of_its_stream() {
 }
 
 #[test]
+fn a_host_without_a_thread_for_a_stream_is_short_of_host_memory() {
+    if !is_child() {
+        // A stack that no address space has room for.
+        let stack = (1_u64 << 62).to_string();
+        let test = "streams::a_host_without_a_thread_for_a_stream_is_short_of_host_memory";
+        let output = in_child(test, &[("RUST_MIN_STACK", &stack)]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains("1 passed"), "{text} {errors}");
+        return;
+    }
+    let sim = sim();
+    let block = active(&sim, GRANULE);
+    let stream = sim.open_stream(ZERO).unwrap();
+    let mut host = [0_u8; 8];
+    // SAFETY: the block is mapped until the stream was waited for.
+    let filled = unsafe { sim.fill(&stream, block.address(), 1, 8) };
+    let message = fails(filled, ErrorKind::HostMemory);
+    assert!(message.contains("thread"), "{message}");
+    // SAFETY: `host` lives, and the block is mapped, until the stream was waited for.
+    let read = unsafe { sim.read(&stream, block.address(), NonNull::from(&mut host).cast(), 8) };
+    fails(read, ErrorKind::HostMemory);
+    let user = sim.open_user_stream(ZERO, false).unwrap();
+    fails(sim.launch(ZERO, user, Duration::ZERO, |_| {}), ErrorKind::HostMemory);
+    // Nothing was queued.
+    sim.wait(&stream).unwrap();
+    sim.close_stream(stream).unwrap();
+    block.free::<Stash>().unwrap();
+}
+
+#[test]
 fn an_unmap_in_the_middle_of_a_copy_is_an_error_and_not_a_crash() {
     for round in 0..12 {
         let slow = (round % 3 == 0).then_some(64 * MIB);

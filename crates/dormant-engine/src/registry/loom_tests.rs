@@ -15,6 +15,7 @@ const PLACE: Address = Address(0x1000);
 fn shared() -> LoomArc<Mutex<Tokens>> {
     let mut registry = Tokens::default();
     let facts = Facts {
+        id: 0,
         tag: "a".into(),
         policy: Policy::Discard,
         device: Device(0),
@@ -31,7 +32,8 @@ fn transition(registry: &Mutex<Tokens>, freed: &AtomicU32) {
     let taken = lock(registry).take_active(&Selection::All).taken;
     thread::yield_now();
     for taken in taken {
-        let back = lock(registry).put_back(taken.address, Resting::Paused(taken.block));
+        let back =
+            lock(registry).put_back(taken.address, &taken.facts, Resting::Paused(taken.block));
         if back.is_some() {
             freed.fetch_add(1, Ordering::Relaxed);
         }
@@ -39,7 +41,7 @@ fn transition(registry: &Mutex<Tokens>, freed: &AtomicU32) {
 }
 
 fn free(registry: &Mutex<Tokens>, freed: &AtomicU32, accepted: &AtomicU32) {
-    match lock(registry).free(PLACE) {
+    match lock(registry).free(PLACE, None) {
         Freed::Gone(..) => {
             freed.fetch_add(1, Ordering::Relaxed);
             accepted.fetch_add(1, Ordering::Relaxed);
