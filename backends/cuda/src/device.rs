@@ -195,6 +195,8 @@ impl Cuda {
         Ok(found)
     }
 
+    /// Checks only: `set_access` alone opens memory to a peer (seen), and the legacy
+    /// `cuCtxEnablePeerAccess` would open every other allocation of the program as well.
     pub(crate) fn check_peer(&self, from: Device, to: Device) -> Result<()> {
         let operation = Operation::EnablePeer;
         let from_slot = self.slot(from, operation)?;

@@ -217,6 +217,15 @@ impl Cuda {
         self.symbols.check(code, call)
     }
 
+    /// Nothing to do: CUDA gives memory back at the last unmap and release.
+    ///
+    /// # Safety
+    /// That of [`Driver::vacate`](allocator_core::Driver::vacate).
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "HIP's has something to do")]
+    pub(crate) unsafe fn renew(&self, _range: &Range) -> Result<()> {
+        Ok(())
+    }
+
     /// # Safety
     /// That of [`Driver::unreserve`](allocator_core::Driver::unreserve).
     pub(crate) unsafe fn free_range(&self, range: Range) -> Result<()> {

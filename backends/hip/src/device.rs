@@ -188,6 +188,8 @@ impl Hip {
         })
     }
 
+    /// Checks only: `set_access` alone opens memory to a peer, and `hipDeviceEnablePeerAccess`
+    /// would open every other allocation of the program as well.
     pub(crate) fn check_peer(&self, from: Device, to: Device) -> Result<()> {
         let operation = Operation::EnablePeer;
         self.slot(from, operation)?;

@@ -207,8 +207,9 @@ impl<D: Driver, K> Block<D, Paused<K>> {
     pub fn attach(
         self,
         backing: Backing<D>,
-        access: &[Device],
+        access: impl Into<Vec<Device>>,
     ) -> Result<AttachedBlock<D, K>, AttachFailed<D, K>> {
+        let access = access.into();
         if backing.bytes() != self.range.bytes()
             || backing.device() != self.range.device()
             || !backing.belongs_to(&self.driver)
@@ -226,12 +227,12 @@ impl<D: Driver, K> Block<D, Paused<K>> {
         }
         // SAFETY: a paused block has nothing mapped in its range; sizes were compared above, and
         // an owned `Backing` is mapped nowhere.
-        match unsafe { backing.map(&self.range, access) } {
+        match unsafe { backing.map(&self.range, &access) } {
             Ok(()) => Ok(Block {
                 driver: self.driver,
                 range: self.range,
                 bytes: self.bytes,
-                state: Attached { backing, access: access.to_vec(), stash: self.state.stash },
+                state: Attached { backing, access, stash: self.state.stash },
             }),
             Err(MapFailed { error, undone: true }) => {
                 Err(Box::new(Stuck::Unchanged { block: self, spare: backing, error }))

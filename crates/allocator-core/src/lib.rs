@@ -26,6 +26,7 @@ pub mod driver;
 pub mod error;
 pub mod flags;
 pub mod loader;
+pub mod parts;
 pub mod range;
 pub mod size;
 pub mod waiting;

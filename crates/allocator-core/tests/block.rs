@@ -50,7 +50,7 @@ fn backing(driver: &Arc<Mock>) -> Backing<Mock> {
 }
 
 fn wake(block: Paused, driver: &Arc<Mock>) -> Attached {
-    block.attach(backing(driver), &[OWNER]).expect("attach")
+    block.attach(backing(driver), [OWNER]).expect("attach")
 }
 
 fn active(driver: &Arc<Mock>) -> Active {
@@ -177,7 +177,7 @@ mod the_legal_way {
         let driver = Mock::new();
         let backing = Backing::create(&driver, OWNER, BYTES, 2 * GRANULE).unwrap();
         assert_eq!((backing.handles(), backing.bytes()), (2, BYTES));
-        let (block, _) = fresh(&driver).attach(backing, &[OWNER]).unwrap().settle();
+        let (block, _) = fresh(&driver).attach(backing, [OWNER]).unwrap().settle();
         assert_eq!(driver.mapped_pieces(), 2);
         free_active(block);
         driver.assert_every_handle_released_once(2);
@@ -260,13 +260,13 @@ mod attaching {
         let block = paused(&driver);
         let address = block.address();
         driver.fail(operation, nth, ErrorKind::OutOfMemory);
-        let stuck = block.attach(backing(&driver), &[OWNER]).expect_err("told to fail");
+        let stuck = block.attach(backing(&driver), [OWNER]).expect_err("told to fail");
         let (block, spare, error) = unchanged(*stuck);
         assert_eq!((error.kind(), error.operation()), (ErrorKind::OutOfMemory, operation));
         assert_eq!((block.address(), block.stash()), (address, Some(&STASH)));
         assert_eq!((spare.handles(), driver.mapped_pieces()), (PIECES, 0));
 
-        let attached = block.attach(spare, &[OWNER]).expect("the second try");
+        let attached = block.attach(spare, [OWNER]).expect("the second try");
         assert_eq!(driver.mapped_pieces(), PIECES);
         attached.free().expect("free");
         driver.assert_every_handle_released_once(2 * PIECES);
@@ -303,7 +303,7 @@ mod attaching {
             let released = driver.count(Operation::Release);
             driver.fail(operation, nth, ErrorKind::Unknown);
             driver.fail(Operation::Unmap, unmap, ErrorKind::DeviceLost);
-            let stuck = block.attach(backing(&driver), &[OWNER]).unwrap_err();
+            let stuck = block.attach(backing(&driver), [OWNER]).unwrap_err();
             let (remnant, error) = poisoned(*stuck);
             assert_eq!(error.kind(), ErrorKind::Unknown);
             assert!(error.to_string().contains("device lost in unmap"), "{error}");

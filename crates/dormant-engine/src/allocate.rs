@@ -147,7 +147,7 @@ impl<D: Driver> Engine<D> {
                 Err(error) => return Err(error.with_undo(backing.release())),
             };
         let generation = self.peers.generation();
-        let attached = match block.attach(backing, &self.access_of(facts)) {
+        let attached = match block.attach(backing, self.access_of(facts)) {
             Ok(attached) => attached,
             Err(stuck) => {
                 return Err(match *stuck {

@@ -232,6 +232,8 @@ impl<D: Driver> Engine<D> {
 
         let mut pieces = pieces.into_iter();
         for group in groups {
+            group.stashes.reserve(group.awake.len());
+            group.done.reserve(group.awake.len());
             for taken in &group.awake {
                 let stash = match policy_of(taken) {
                     Policy::Discard => Stash::Discarded,

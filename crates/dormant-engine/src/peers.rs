@@ -25,7 +25,7 @@ impl Peers {
         self.generation.load(Ordering::SeqCst)
     }
 
-    fn of(&self, owner: Device) -> BTreeSet<Device> {
+    pub(crate) fn of(&self, owner: Device) -> BTreeSet<Device> {
         lock(&self.by_owner).get(&owner).cloned().unwrap_or_default()
     }
 
@@ -42,17 +42,22 @@ impl Peers {
     }
 }
 
+/// The devices that may use a block, given those that the program enabled for its owner.
+pub(crate) fn access(facts: &Facts, enabled: &BTreeSet<Device>) -> Vec<Device> {
+    let mut access = vec![facts.device];
+    for peer in facts.peers.iter().chain(enabled) {
+        if !access.contains(peer) {
+            access.push(*peer);
+        }
+    }
+    access
+}
+
 impl<D: Driver> Engine<D> {
     /// The devices that may use a block: its owner first, then those of its region, then those
     /// that the program enabled.
     pub(crate) fn access_of(&self, facts: &Facts) -> Vec<Device> {
-        let mut access = vec![facts.device];
-        for peer in facts.peers.iter().copied().chain(self.peers.of(facts.device)) {
-            if !access.contains(&peer) {
-                access.push(peer);
-            }
-        }
-        access
+        access(facts, &self.peers.of(facts.device))
     }
 
     /// Lets kernels of `peer` use every block on `owner`: those that exist, those that sleep

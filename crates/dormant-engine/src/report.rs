@@ -1,6 +1,5 @@
 //! What a pause or a resume did: our own counts first, the device's reading beside them.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use allocator_core::Device;
@@ -45,6 +44,28 @@ pub struct TagReport {
     pub already: Amount,
     /// Physical bytes of blocks that are poisoned, from before or by this call.
     pub poisoned: Amount,
+}
+
+impl TagReport {
+    fn empty(device: Device, tag: Tag) -> Self {
+        Self {
+            tag,
+            device,
+            moved: Amount::default(),
+            copied: Amount::default(),
+            zeroed: Amount::default(),
+            already: Amount::default(),
+            poisoned: Amount::default(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.moved = self.moved.plus(other.moved);
+        self.copied = self.copied.plus(other.copied);
+        self.zeroed = self.zeroed.plus(other.zeroed);
+        self.already = self.already.plus(other.already);
+        self.poisoned = self.poisoned.plus(other.poisoned);
+    }
 }
 
 /// A device's own free reading around the call. Other processes move it.
@@ -144,47 +165,46 @@ impl Report {
 
 /// Counts up a report, tag by tag.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(BTreeMap<(Device, Tag), TagReport>);
+pub(crate) struct Tally {
+    /// In the order of device and tag.
+    reports: Vec<TagReport>,
+    /// Where the last look-up ended: blocks of one tag come one after another.
+    last: usize,
+}
 
 impl Tally {
     pub(crate) fn of(&mut self, facts: &Facts) -> &mut TagReport {
-        self.0.entry((facts.device, facts.tag.clone())).or_insert_with(|| TagReport {
-            tag: facts.tag.clone(),
-            device: facts.device,
-            moved: Amount::default(),
-            copied: Amount::default(),
-            zeroed: Amount::default(),
-            already: Amount::default(),
-            poisoned: Amount::default(),
-        })
+        let key = (facts.device, &facts.tag);
+        let is_it = |report: &TagReport| (report.device, &report.tag) == key;
+        if !self.reports.get(self.last).is_some_and(is_it) {
+            let place = self.reports.binary_search_by(|have| (have.device, &have.tag).cmp(&key));
+            self.last = place.unwrap_or_else(|place| {
+                self.reports.insert(place, TagReport::empty(facts.device, facts.tag.clone()));
+                place
+            });
+        }
+        &mut self.reports[self.last]
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
-        for (key, theirs) in other.0 {
-            match self.0.get_mut(&key) {
-                Some(ours) => {
-                    ours.moved = ours.moved.plus(theirs.moved);
-                    ours.copied = ours.copied.plus(theirs.copied);
-                    ours.zeroed = ours.zeroed.plus(theirs.zeroed);
-                    ours.already = ours.already.plus(theirs.already);
-                    ours.poisoned = ours.poisoned.plus(theirs.poisoned);
-                }
-                None => {
-                    self.0.insert(key, theirs);
-                }
+        for theirs in other.reports {
+            let key = (theirs.device, &theirs.tag);
+            match self.reports.binary_search_by(|have| (have.device, &have.tag).cmp(&key)) {
+                Ok(place) => self.reports[place].add(&theirs),
+                Err(place) => self.reports.insert(place, theirs),
             }
         }
     }
 
     pub(crate) fn moved_bytes(&self, device: Device) -> u64 {
-        self.0
+        self.reports
             .iter()
-            .filter(|((of, _), _)| *of == device)
-            .map(|(_, report)| report.moved.bytes)
+            .filter(|report| report.device == device)
+            .map(|report| report.moved.bytes)
             .sum()
     }
 
     pub(crate) fn into_tags(self) -> Vec<TagReport> {
-        self.0.into_values().collect()
+        self.reports
     }
 }

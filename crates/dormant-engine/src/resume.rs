@@ -9,6 +9,7 @@ use allocator_core::{
 use crate::engine::{Engine, RestingBlock};
 use crate::error::{Error, Failure, Result};
 use crate::free::UNTOLD_TIMEOUT;
+use crate::peers::access;
 use crate::registry::{Resting, Snapshot, Taken};
 use crate::report::{DeviceReport, Phases, Report, Tally};
 use crate::stash::Stash;
@@ -170,6 +171,7 @@ impl<D: Driver> Engine<D> {
         let device = group.device;
         let here = |error| (device, error);
         group.vacate = self.must_vacate(device).map_err(here)?;
+        group.backings.reserve(group.asleep.len());
         for taken in &group.asleep {
             let bytes = taken.block.physical_bytes();
             group.backings.push(self.pieces.create(&self.driver, device, bytes).map_err(here)?);
@@ -179,9 +181,11 @@ impl<D: Driver> Engine<D> {
 
     fn map_group(&self, group: &mut Group<D>) -> Result<(), (Device, allocator_core::Error)> {
         let asleep = std::mem::take(&mut group.asleep);
+        let enabled = self.peers.of(group.device);
+        group.mapped.reserve(asleep.len());
         let mut pairs = asleep.into_iter().zip(std::mem::take(&mut group.backings));
         for (Taken { address, facts, block }, backing) in pairs.by_ref() {
-            let stuck = match block.attach(backing, &self.access_of(&facts)) {
+            let stuck = match block.attach(backing, access(&facts, &enabled)) {
                 Ok(block) => {
                     group.mapped.push(Taken { address, facts, block });
                     continue;

@@ -21,7 +21,7 @@ fn block(sim: &Arc<Sim>, device: Device, bytes: u64) -> ActiveBlock<Sim> {
         PausedBlock::reserve(sim, device, bytes, granularity).expect("reserve");
     let size = block.physical_bytes();
     let backing = Backing::create(sim, device, size, size).expect("create");
-    block.attach(backing, &[device]).expect("attach").settle().0
+    block.attach(backing, [device]).expect("attach").settle().0
 }
 
 /// Every byte of a block in order, through jobs of at most a chunk.

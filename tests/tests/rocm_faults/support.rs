@@ -44,7 +44,7 @@ pub(crate) fn active<D: Driver>(driver: &Arc<D>, bytes: u64, piece_bytes: u64) -
         Block::reserve(driver, ZERO, bytes, driver.granularity(ZERO).expect("granularity"))
             .expect("reserve");
     let backing = Backing::create(driver, ZERO, bytes, piece_bytes).expect("create");
-    paused.attach(backing, &[ZERO]).expect("attach").settle().0
+    paused.attach(backing, [ZERO]).expect("attach").settle().0
 }
 
 /// The functions of HIP that a program without answers uses.

@@ -56,7 +56,7 @@ fn large_pieces_are_out_of_memory_and_small_ones_are_not() {
     fails(refused.map(|_| ()), ErrorKind::OutOfMemory);
     let backing = Backing::create(&sim, ZERO, 8 * GRANULE, 2 * GRANULE).unwrap();
     assert_eq!(backing.handles(), 4);
-    let block = paused(&sim, 8 * GRANULE).attach(backing, &[ZERO]).unwrap();
+    let block = paused(&sim, 8 * GRANULE).attach(backing, [ZERO]).unwrap();
     let (block, _) = block.settle();
     sim.poke(block.address(), &[1; 8 * 65536]).unwrap();
     block.free::<Stash>().unwrap();

@@ -43,7 +43,7 @@ fn paused(sim: &Arc<Sim>, bytes: u64) -> PausedBlock<Sim, Stash> {
 fn wake(sim: &Arc<Sim>, block: PausedBlock<Sim, Stash>) -> (ActiveBlock<Sim>, Option<Stash>) {
     let backing =
         Backing::create(sim, ZERO, block.physical_bytes(), u64::MAX).expect("there is memory");
-    block.attach(backing, &[ZERO]).expect("it can be mapped").settle()
+    block.attach(backing, [ZERO]).expect("it can be mapped").settle()
 }
 
 fn active(sim: &Arc<Sim>, bytes: u64) -> ActiveBlock<Sim> {

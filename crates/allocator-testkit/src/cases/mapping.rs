@@ -48,7 +48,7 @@ pub fn a_block_of_several_handles_holds_its_contents<D: Driver>(bench: &Bench<D>
     let bytes = 5 * granule;
     let memory = backing(bench, bytes, 2 * granule);
     assert_eq!(memory.handles(), 3);
-    let block = sleeper(bench, bytes).attach(memory, &[bench.device]).expect("attach");
+    let block = sleeper(bench, bytes).attach(memory, [bench.device]).expect("attach");
     copy_through(bench, &block, bytes, 3);
     let (block, _) = block.settle();
     let block = block.detach::<()>(None, vacates(bench)).expect("detach");
@@ -87,7 +87,7 @@ pub fn detaching_gives_memory_back_and_keeps_the_address_out_of_reach<D: Driver>
     let bytes = bench.granularity.round_up(bench.unit_bytes).expect("a size");
     let block = sleeper(bench, bytes);
     let address = block.address();
-    let block = block.attach(backing(bench, bytes, bytes), &[bench.device]).expect("attach");
+    let block = block.attach(backing(bench, bytes, bytes), [bench.device]).expect("attach");
     bench.expect_free(before - bytes, "attached");
     let (block, _) = block.settle();
     let block = block.detach::<()>(None, vacates(bench)).expect("detach");
@@ -97,7 +97,7 @@ pub fn detaching_gives_memory_back_and_keeps_the_address_out_of_reach<D: Driver>
     assert_ne!(other.address(), address, "the address of a sleeping block was handed out");
     // SAFETY: nothing was mapped in it.
     unsafe { bench.driver().unreserve(other) }.expect("unreserve");
-    let block = block.attach(backing(bench, bytes, bytes), &[bench.device]).expect("attach");
+    let block = block.attach(backing(bench, bytes, bytes), [bench.device]).expect("attach");
     assert_eq!(block.address(), address);
     copy_through(bench, &block, bytes, 9);
     block.free().expect("free");
@@ -108,7 +108,7 @@ pub fn detaching_gives_memory_back_and_keeps_the_address_out_of_reach<D: Driver>
 pub fn physical_memory_of_the_wrong_size_comes_back_with_the_block<D: Driver>(bench: &Bench<D>) {
     let granule = bench.granularity.bytes();
     let stuck = sleeper(bench, granule)
-        .attach(backing(bench, 2 * granule, granule), &[bench.device])
+        .attach(backing(bench, 2 * granule, granule), [bench.device])
         .expect_err("a backing of another size");
     match *stuck {
         Stuck::Unchanged { block, spare, error } => {
@@ -124,9 +124,8 @@ pub fn physical_memory_of_the_wrong_size_comes_back_with_the_block<D: Driver>(be
 pub fn copies_of_one_stream_happen_in_order<D: Driver>(bench: &Bench<D>) {
     let bytes = bench.granularity.bytes();
     let driver = bench.driver();
-    let block = sleeper(bench, bytes)
-        .attach(backing(bench, bytes, bytes), &[bench.device])
-        .expect("attach");
+    let block =
+        sleeper(bench, bytes).attach(backing(bench, bytes, bytes), [bench.device]).expect("attach");
     let stream = driver.open_stream(bench.device).expect("stream");
     for byte in 1..=100 {
         // SAFETY: the block is mapped for these bytes until after `wait`.
