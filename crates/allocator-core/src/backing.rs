@@ -4,6 +4,8 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use smallvec::SmallVec;
+
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -33,7 +35,8 @@ pub struct Backing<D: Driver> {
     driver: Arc<D>,
     device: Device,
     bytes: u64,
-    pieces: Vec<Piece<D::Physical>>,
+    /// Nearly always one.
+    pieces: SmallVec<[Piece<D::Physical>; 1]>,
 }
 
 impl<D: Driver> Backing<D> {
@@ -52,7 +55,8 @@ impl<D: Driver> Backing<D> {
             )
             .with_device(device));
         }
-        let mut backing = Self { driver: Arc::clone(driver), device, bytes, pieces: Vec::new() };
+        let mut backing =
+            Self { driver: Arc::clone(driver), device, bytes, pieces: SmallVec::new() };
         let mut offset = 0;
         while offset < bytes {
             let piece_bytes = piece_bytes.min(bytes - offset);

@@ -13,7 +13,7 @@ use crate::size::Granularity;
 #[derive(Debug)]
 pub struct Active<D: Driver> {
     backing: Backing<D>,
-    access: Vec<Device>,
+    access: Arc<[Device]>,
 }
 
 /// Only the addresses are held, and maybe a stash: whatever the layer above saved of the
@@ -27,7 +27,7 @@ pub struct Paused<K> {
 #[derive(Debug)]
 pub struct Attached<D: Driver, K> {
     backing: Backing<D>,
-    access: Vec<Device>,
+    access: Arc<[Device]>,
     stash: Option<K>,
 }
 
@@ -207,7 +207,7 @@ impl<D: Driver, K> Block<D, Paused<K>> {
     pub fn attach(
         self,
         backing: Backing<D>,
-        access: impl Into<Vec<Device>>,
+        access: impl Into<Arc<[Device]>>,
     ) -> Result<AttachedBlock<D, K>, AttachFailed<D, K>> {
         let access = access.into();
         if backing.bytes() != self.range.bytes()
@@ -362,7 +362,7 @@ impl<D: Driver> Block<D, Active<D>> {
         }
         // SAFETY: an active block's backing is mapped in its range.
         unsafe { self.state.backing.set_access(&self.range, access) }?;
-        self.state.access = access.to_vec();
+        self.state.access = access.into();
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A backend's whole test file is one macro call:
 //!
-//! ```ignore
+//! ```text
 //! fn setup() -> Option<allocator_testkit::Setup<MyDriver>> { … }
 //! allocator_testkit::conformance_suite!(setup);
 //! ```

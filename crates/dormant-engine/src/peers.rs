@@ -25,8 +25,10 @@ impl Peers {
         self.generation.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn of(&self, owner: Device) -> BTreeSet<Device> {
-        lock(&self.by_owner).get(&owner).cloned().unwrap_or_default()
+    pub(crate) fn allowed(&self, owner: Device) -> Allowed {
+        let by_owner = lock(&self.by_owner);
+        let enabled = by_owner.get(&owner).into_iter().flatten().copied();
+        Allowed([owner].into_iter().chain(enabled.filter(|peer| *peer != owner)).collect())
     }
 
     fn add(&self, owner: Device, peer: Device) {
@@ -42,22 +44,31 @@ impl Peers {
     }
 }
 
-/// The devices that may use a block, given those that the program enabled for its owner.
-pub(crate) fn access(facts: &Facts, enabled: &BTreeSet<Device>) -> Vec<Device> {
-    let mut access = vec![facts.device];
-    for peer in facts.peers.iter().chain(enabled) {
-        if !access.contains(peer) {
-            access.push(*peer);
+/// The devices that may use blocks of one owner: its own device first, then those that the
+/// program enabled. A block whose region names more has a list of its own.
+#[derive(Debug)]
+pub(crate) struct Allowed(Arc<[Device]>);
+
+impl Allowed {
+    pub(crate) fn on(&self, facts: &Facts) -> Arc<[Device]> {
+        let more: Vec<_> = facts.peers.iter().filter(|peer| !self.0.contains(peer)).collect();
+        if more.is_empty() {
+            return Arc::clone(&self.0);
         }
+        let mut all = self.0.to_vec();
+        for peer in more {
+            if !all.contains(peer) {
+                all.push(*peer);
+            }
+        }
+        all.into()
     }
-    access
 }
 
 impl<D: Driver> Engine<D> {
-    /// The devices that may use a block: its owner first, then those of its region, then those
-    /// that the program enabled.
-    pub(crate) fn access_of(&self, facts: &Facts) -> Vec<Device> {
-        access(facts, &self.peers.of(facts.device))
+    /// The devices that may use a block, its owner first.
+    pub(crate) fn access_of(&self, facts: &Facts) -> Arc<[Device]> {
+        self.peers.allowed(facts.device).on(facts)
     }
 
     /// Lets kernels of `peer` use every block on `owner`: those that exist, those that sleep

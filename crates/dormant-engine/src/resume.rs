@@ -1,5 +1,6 @@
 //! Resume: create all, map all, restore, settle; any failure undoes what this call did.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use allocator_core::{
@@ -9,7 +10,6 @@ use allocator_core::{
 use crate::engine::{Engine, RestingBlock};
 use crate::error::{Error, Failure, Result};
 use crate::free::UNTOLD_TIMEOUT;
-use crate::peers::access;
 use crate::registry::{Resting, Snapshot, Taken};
 use crate::report::{DeviceReport, Phases, Report, Tally};
 use crate::stash::Stash;
@@ -181,11 +181,11 @@ impl<D: Driver> Engine<D> {
 
     fn map_group(&self, group: &mut Group<D>) -> Result<(), (Device, allocator_core::Error)> {
         let asleep = std::mem::take(&mut group.asleep);
-        let enabled = self.peers.of(group.device);
+        let allowed = self.peers.allowed(group.device);
         group.mapped.reserve(asleep.len());
         let mut pairs = asleep.into_iter().zip(std::mem::take(&mut group.backings));
         for (Taken { address, facts, block }, backing) in pairs.by_ref() {
-            let stuck = match block.attach(backing, access(&facts, &enabled)) {
+            let stuck = match block.attach(backing, allowed.on(&facts)) {
                 Ok(block) => {
                     group.mapped.push(Taken { address, facts, block });
                     continue;
@@ -237,20 +237,21 @@ impl<D: Driver> Engine<D> {
     /// Everything is right: the blocks are active, their backups go.
     fn settle(&self, group: Group<D>, tally: &mut Tally) {
         let mut stashes = Vec::new();
-        let mut blocks = Vec::with_capacity(group.mapped.len());
-        for Taken { address, facts, block } in group.mapped {
-            let (block, stash) = block.settle();
-            let report = tally.of(&facts);
-            report.moved.add(facts.physical_bytes);
-            match &stash {
-                Some(Stash::Host(_)) => report.copied.add(facts.bytes),
-                Some(Stash::Zeroed) => report.zeroed.add(facts.bytes),
-                Some(Stash::Discarded) | None => {}
-            }
-            stashes.extend(stash);
-            blocks.push(Taken { address, facts, block: Resting::Active(block) });
-        }
-        self.put_back(blocks);
+        self.put_back(group.mapped.into_iter().map(|taken| {
+            let facts = Arc::clone(&taken.facts);
+            taken.map(|block| {
+                let (block, stash) = block.settle();
+                let report = tally.of(&facts);
+                report.moved.add(facts.physical_bytes);
+                match &stash {
+                    Some(Stash::Host(_)) => report.copied.add(facts.bytes),
+                    Some(Stash::Zeroed) => report.zeroed.add(facts.bytes),
+                    Some(Stash::Discarded) | None => {}
+                }
+                stashes.extend(stash.filter(|stash| stash.saved_bytes() > 0));
+                Resting::Active(block)
+            })
+        }));
         self.reaper.bury(stashes);
     }
 
