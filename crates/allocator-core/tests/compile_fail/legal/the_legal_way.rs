@@ -21,7 +21,7 @@ fn whole_way<D: Driver>(driver: &Arc<D>) -> Result<()> {
 fn wake<D: Driver>(driver: &Arc<D>, block: PausedBlock<D, String>) -> Result<ActiveBlock<D>> {
     let bytes = block.physical_bytes();
     let backing = Backing::create(driver, block.device(), bytes, bytes)?;
-    match block.attach(backing, &[DEVICE]) {
+    match block.attach(backing, [DEVICE]) {
         Ok(attached) => {
             copy_back(&attached);
             let (mut active, _used) = attached.settle();
