@@ -8,13 +8,13 @@ use serde::Serialize;
 /// An error of the library, or of the command in the same form.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Failure {
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "as_name")]
     pub(crate) kind: ErrorKind,
     pub(crate) message: String,
 }
 
-fn as_text<S: serde::Serializer>(kind: &ErrorKind, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(kind.text())
+fn as_name<S: serde::Serializer>(kind: &ErrorKind, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(kind.name())
 }
 
 impl From<dormant::Error> for Failure {

@@ -119,7 +119,7 @@ fn a_demo_that_loses_an_address_fails_and_says_so() {
     assert_eq!(output.status.code(), Some(1));
     let found = json(&output);
     assert_eq!(found["ok"], false);
-    assert_eq!(found["error"]["kind"], "address lost");
+    assert_eq!(found["error"]["kind"], "address_lost");
     let message = found["error"]["message"].as_str().unwrap();
     assert!(stderr(&output).contains(message));
 
@@ -132,13 +132,13 @@ fn a_demo_that_loses_an_address_fails_and_says_so() {
 #[test]
 fn a_demo_that_is_too_large_is_refused_with_what_is_wanted_and_free() {
     let small = [("DORMANT_SIM_CAPACITY", "16MiB")];
-    for (size, kind) in [("32MiB", "out of memory"), ("40GiB", "too large")] {
+    for (size, kind) in [("32MiB", "out_of_memory"), ("40GiB", "too_large")] {
         let output = dormant(&["demo", "--size", size, "--json"], &small);
         assert_eq!(output.status.code(), Some(1));
         let found = json(&output);
         assert_eq!((&found["ok"], &found["error"]["kind"]), (&false.into(), &kind.into()));
         let message = stderr(&output);
-        for word in [kind, "wanted", "free", "--size"] {
+        for word in [&kind.replace('_', " "), "wanted", "free", "--size"] {
             assert!(message.contains(word), "no {word} in {message}");
         }
     }
@@ -197,7 +197,7 @@ fn without_a_driver_a_gpu_backend_is_an_error_that_names_the_library() {
         let output = dormant(&["demo", "--backend", name, "--json"], &[]);
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains(library), "{}", stderr(&output));
-        assert_eq!(json(&output)["error"]["kind"], "no driver");
+        assert_eq!(json(&output)["error"]["kind"], "no_driver");
     }
     // When nobody asks for a backend, the simulated device is taken, and the reason is given.
     let output = dormant(&["demo", "--size", "8MiB"], &[("DORMANT_BACKEND", "")]);

@@ -58,7 +58,7 @@ impl<D: Driver> Engine<D> {
     ///
     /// # Errors
     /// `OutOfMemory` or `TooLarge` with what is wanted, what is free and who holds it;
-    /// `InvalidArgument` for no bytes; `WrongState` without a tag inside
+    /// `InvalidArgument` for no bytes or for a peer that is not there; `WrongState` without a tag inside
     /// [`region::disable`](crate::region::disable); `NotFound` for a device that is not there;
     /// `Forked` in a forked child.
     pub fn allocate(&self, allocation: &Allocation) -> Result<Address> {

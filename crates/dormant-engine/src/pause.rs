@@ -65,7 +65,7 @@ impl<D: Driver> Engine<D> {
     /// was done.
     ///
     /// # Errors
-    /// `Busy`: another transition, work in flight, or a known capture, at the deadline;
+    /// `Busy`: another transition or work in flight at the deadline, or, at once, a known capture;
     /// `EarlierWorkFailed`, `DeviceLost`; `HostMemory`: no room for the backups; a copy's error;
     /// after the commit the first failed block's error, with [`Error::failures`] and
     /// [`Error::report`].
@@ -181,7 +181,7 @@ impl<D: Driver> Engine<D> {
         Ok(groups)
     }
 
-    /// Everything before the commit: quiesce, take host memory, copy. On failure the groups hold
+    /// Everything before the commit: take host memory, quiesce, copy. On failure the groups hold
     /// all their blocks and nothing else.
     fn save_all(
         &self,
@@ -194,15 +194,6 @@ impl<D: Driver> Engine<D> {
             return Ok(Copied::default());
         }
         let step = Instant::now();
-        let quiesced = self.captures.quiesce(|| {
-            each_device(groups, |group| self.driver.quiesce(group.device, deadline))
-                .into_iter()
-                .collect::<allocator_core::Result<Vec<()>>>()
-        });
-        quiesced.ok_or_else(capturing)??;
-        phases.quiesce = step.elapsed();
-
-        let step = Instant::now();
         let policy_of = |taken: &Taken<ActiveBlock<D>>| policy.unwrap_or(taken.facts.policy);
         let sizes: Vec<u64> = groups
             .iter()
@@ -212,6 +203,15 @@ impl<D: Driver> Engine<D> {
             .collect();
         let (mut pieces, mut charge) = self.take_host_memory(&sizes)?;
         phases.create = step.elapsed();
+
+        let step = Instant::now();
+        let quiesced = self.captures.quiesce(|| {
+            each_device(groups, |group| self.driver.quiesce(group.device, deadline))
+                .into_iter()
+                .collect::<allocator_core::Result<Vec<()>>>()
+        });
+        quiesced.ok_or_else(capturing)??;
+        phases.quiesce = step.elapsed();
 
         let step = Instant::now();
         let mut copies = pieces.iter_mut();

@@ -75,7 +75,8 @@ impl<D: Driver> Engine<D> {
     /// (when they wake), and those to come. A second time changes nothing.
     ///
     /// # Errors
-    /// `NotSupported` when the devices are not peers; `Busy` when a transition is not over in
+    /// `NotSupported` when the devices are not peers, `NotFound` for one that is not there or for a
+    /// device and itself; `Busy` when a transition is not over in
     /// time; the driver's error about a block, with access given to the others.
     pub fn enable_peer_access(&self, peer: Device, owner: Device) -> Result<()> {
         let action = format!("access of device {peer} to device {owner}");
@@ -126,7 +127,8 @@ impl<D: Driver> Engine<D> {
     }
 
     /// Forgets the saved contents of every paused block of a selection, and of poisoned ones: it
-    /// will wake with undefined contents, and the host memory is given back. Returns the bytes that were saved.
+    /// will wake with undefined contents, and the host memory is given back, once no
+    /// [`Backup`](crate::Backup) of it is lent out any more. Returns the bytes that were saved.
     ///
     /// # Errors
     /// `Busy` when a transition is not over in time; `Forked` in a forked child.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use allocator_core::{Device, Driver, Error, ErrorKind, Mapped, Operation, Result};
 use dormant_host::{CHUNK_BYTES, Lane, RestoreJob, SaveJob};
 
-use crate::config::Config;
+use crate::config::{Config, MAX_WORKERS};
 use crate::sync::{Mutex, lock};
 
 /// Open lanes that nobody is using.
@@ -35,13 +35,18 @@ impl<D: Driver> Lanes<D> {
         found.map_or_else(|| Lane::open(&self.driver, device), Ok)
     }
 
-    /// Takes a lane back; one that met an error is closed.
+    /// Takes a lane back; one that met an error is closed, as is one more than a transition uses.
     fn give(&self, lane: Lane<D>, whole: bool) {
-        if whole {
-            lock(&self.idle).push((lane, Instant::now()));
-        } else {
-            let _ = lane.close();
+        let device = lane.device();
+        {
+            let mut idle = lock(&self.idle);
+            let kept = idle.iter().filter(|(lane, _)| lane.device() == device).count();
+            if whole && kept < MAX_WORKERS {
+                idle.push((lane, Instant::now()));
+                return;
+            }
         }
+        let _ = lane.close();
     }
 
     /// Closes the lanes that have been idle for at least `age`.

@@ -11,7 +11,7 @@
 //! use dormant::{Allocation, Buffer, Config, Device, Engine, PauseOptions, Policy, ResumeOptions};
 //!
 //! # fn main() -> Result<(), dormant::Error> {
-#![cfg_attr(feature = "sim", doc = "# let driver = dormant::open(Some(dormant::Backend::Sim))?;")]
+#![cfg_attr(feature = "sim", doc = "let driver = dormant::open(Some(dormant::Backend::Sim))?;")]
 #![cfg_attr(not(feature = "sim"), doc = "let driver = dormant::open(None)?;")]
 //! let engine = Arc::new(Engine::new(Arc::new(driver), Config::default()));
 //! let weights = Allocation::new(4 << 20, Device(0)).tag("weights").policy(Policy::Host);

@@ -139,6 +139,9 @@ fn open_present() -> Result<Driver> {
         }
     }
     match missing {
+        Some(error) if Backend::Sim.is_compiled_in() => {
+            Err(error.with_note("DORMANT_BACKEND=sim takes the simulated device"))
+        }
         Some(error) => Err(error),
         None => open_one(Backend::Sim),
     }

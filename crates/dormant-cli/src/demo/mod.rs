@@ -61,6 +61,13 @@ fn perform(
     outcome.why.clone_from(&why);
     let device = Device(args.device);
     let found = driver.devices()?.into_iter().find(|info| info.device == device);
+    if found.is_none() {
+        let count = driver.devices()?.len();
+        return Err(Failure {
+            kind: ErrorKind::NotFound,
+            message: format!("no device {device}; {} has {count}", info.backend),
+        });
+    }
     screen.opened(&info, found.as_ref(), why.as_deref());
     outcome.device = found.map(Into::into);
 

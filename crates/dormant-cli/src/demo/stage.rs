@@ -41,20 +41,20 @@ impl Block {
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) blocks: Vec<Block>,
-    /// Keeps the device's context alive, so that it is in no free reading.
-    _warm_up: Buffer,
     engine: Arc<Engine>,
     device: Device,
     host: Vec<u8>,
 }
 
 impl Stage {
-    /// An engine over the driver, with a first small block on the device and nothing else.
+    /// An engine over the driver, after a first small block on the device: its context and streams
+    /// are made then, and are in every free reading.
     pub(crate) fn new(driver: Driver, device: Device) -> Result<Self, Failure> {
         let engine = Arc::new(Engine::new(Arc::new(driver), Config::from_env()));
         let warm_up = Buffer::new(&engine, &Allocation::new(1, device).tag("warm_up"))?;
         warm_up.write(0, &[0])?;
-        Ok(Self { blocks: Vec::new(), _warm_up: warm_up, engine, device, host: Vec::new() })
+        warm_up.free()?;
+        Ok(Self { blocks: Vec::new(), engine, device, host: Vec::new() })
     }
 
     pub(crate) fn driver(&self) -> &Driver {
