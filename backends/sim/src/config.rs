@@ -13,6 +13,8 @@ pub enum Fault {
     /// Physical memory stays with the range that it was mapped in until the range is unreserved
     /// (ROCm 7.2); [`Capabilities::KEEPS_UNTIL_UNRESERVED`] is reported.
     KeepUntilUnreserved,
+    /// The same, but the capability does not say so: as when asking for it went wrong.
+    KeepUnsaid,
     /// One unmap over several whole mappings is refused.
     NoJoinedUnmap,
     /// `create` of more bytes than this is out of memory, although there is room.
@@ -176,7 +178,9 @@ impl SimConfig {
     }
 
     pub(crate) fn keeps_until_unreserved(&self) -> bool {
-        self.has(Fault::KeepUntilUnreserved) || self.has(Fault::AddressLost)
+        [Fault::KeepUntilUnreserved, Fault::KeepUnsaid, Fault::AddressLost]
+            .into_iter()
+            .any(|fault| self.has(fault))
     }
 
     pub(crate) fn max_piece(&self) -> Option<u64> {
@@ -194,7 +198,8 @@ impl SimConfig {
         let mut all = self.capabilities;
         all.set(
             Capabilities::KEEPS_UNTIL_UNRESERVED,
-            self.keeps_until_unreserved() || all.contains(Capabilities::KEEPS_UNTIL_UNRESERVED),
+            (self.keeps_until_unreserved() && !self.has(Fault::KeepUnsaid))
+                || all.contains(Capabilities::KEEPS_UNTIL_UNRESERVED),
         );
         if self.has(Fault::HostAccessNeeded) {
             all |= Capabilities::HOST_ACCESS_NEEDED;

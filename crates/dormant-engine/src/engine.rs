@@ -1,5 +1,6 @@
 //! The engine itself: what its parts share.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -39,6 +40,9 @@ pub struct Engine<D: Driver> {
     pub(crate) captures: Captures,
     pub(crate) peers: Peers,
     pub(crate) pieces: Pieces,
+    /// Devices of which a pause has found that they keep memory with the range, whatever their
+    /// driver says.
+    pub(crate) keepers: Mutex<BTreeSet<Device>>,
     pub(crate) ledger: Ledger,
     pub(crate) lanes: Arc<Lanes<D>>,
     pub(crate) reaper: Reaper<D>,
@@ -64,6 +68,7 @@ impl<D: Driver> Engine<D> {
             captures: Captures::default(),
             peers: Peers::default(),
             pieces: Pieces::default(),
+            keepers: Mutex::default(),
             ledger: Ledger::default(),
             lanes,
             reaper,
@@ -144,7 +149,8 @@ impl<D: Driver> Engine<D> {
     /// vacate the range too.
     pub(crate) fn must_vacate(&self, device: Device) -> allocator_core::Result<bool> {
         let capabilities = self.driver.capabilities(device)?;
-        Ok(capabilities.contains(Capabilities::KEEPS_UNTIL_UNRESERVED))
+        Ok(capabilities.contains(Capabilities::KEEPS_UNTIL_UNRESERVED)
+            || lock(&self.keepers).contains(&device))
     }
 
     /// The device's free reading, where it can be had.

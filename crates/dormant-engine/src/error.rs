@@ -4,6 +4,7 @@ use std::fmt;
 
 use allocator_core::{Address, Device, ErrorKind, Operation};
 
+use crate::registry::Facts;
 use crate::report::Report;
 use crate::tag::Tag;
 
@@ -36,6 +37,22 @@ pub struct Failure {
     pub poisoned: bool,
     /// The driver's error.
     pub error: allocator_core::Error,
+}
+
+pub(crate) fn failure_of(
+    address: Address,
+    facts: &Facts,
+    poisoned: bool,
+    error: allocator_core::Error,
+) -> Failure {
+    Failure {
+        address,
+        tag: facts.tag.clone(),
+        device: facts.device,
+        bytes: facts.bytes,
+        poisoned,
+        error,
+    }
 }
 
 /// Why a call of the engine failed. One pointer wide.

@@ -6,11 +6,11 @@ use allocator_core::{ActiveBlock, Deadline, Device, Driver, ErrorKind, Operation
 use dormant_host::{Piece, carve, whole_pages};
 
 use crate::engine::{Engine, RestingBlock};
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Failure, Result, failure_of};
 use crate::free::UNTOLD_TIMEOUT;
 use crate::policy::Policy;
 use crate::registry::{Resting, Snapshot, Taken};
-use crate::report::{Phases, Report, Tally};
+use crate::report::{DeviceReport, Phases, Report, Tally};
 use crate::stash::{Charge, HostCopy, Stash};
 use crate::sync::lock;
 use crate::tag::Selection;
@@ -113,14 +113,9 @@ impl<D: Driver> Engine<D> {
         let mut failures = Vec::new();
         let mut devices = Vec::new();
         for (mut group, free_before) in groups.into_iter().zip(before) {
+            devices.push(self.look_again(&mut group, free_before));
             self.put_back(std::mem::take(&mut group.done));
             failures.append(&mut group.failures);
-            devices.push(crate::report::DeviceReport {
-                device: group.device,
-                moved_bytes: group.tally.moved_bytes(group.device),
-                free_before,
-                free_after: self.free_reading(group.device),
-            });
             tally.merge(group.tally);
         }
         phases.total = begun.elapsed();
@@ -138,6 +133,42 @@ impl<D: Driver> Engine<D> {
                 Err(fail(first.error.clone()).with_failures(failures).with_report(report))
             }
         }
+    }
+
+    /// Reads what the pause gave back. Where it gave back nothing although the driver said that it
+    /// would, the driver may keep memory with the range after all: vacate then, and remember the
+    /// device if that was it. A vacate that was not needed does no harm.
+    fn look_again(&self, group: &mut Group<D>, free_before: Option<u64>) -> DeviceReport {
+        let device = group.device;
+        let read = |group: &Group<D>| DeviceReport {
+            device,
+            moved_bytes: group.tally.moved_bytes(device),
+            free_before,
+            free_after: self.free_reading(device),
+        };
+        let report = read(group);
+        if !report.freed_nothing() || group.vacate {
+            return report;
+        }
+        for Taken { address, facts, block } in std::mem::take(&mut group.done) {
+            let block = match block {
+                Resting::Paused(block) => match block.vacate() {
+                    Ok(block) => Resting::Paused(block),
+                    Err((remnant, error)) => {
+                        group.tally.of(&facts).poisoned.add(facts.physical_bytes);
+                        group.failures.push(failure_of(address, &facts, true, error));
+                        Resting::Poisoned(remnant)
+                    }
+                },
+                other => other,
+            };
+            group.done.push(Taken { address, facts, block });
+        }
+        let report = read(group);
+        if !report.freed_nothing() {
+            lock(&self.keepers).insert(device);
+        }
+        report
     }
 
     fn put_back_active(&self, taken: impl IntoIterator<Item = Taken<ActiveBlock<D>>>) {
@@ -322,14 +353,6 @@ fn detach<D: Driver>(
 ) -> Option<(Taken<ActiveBlock<D>>, Failure)> {
     let Taken { address, facts, block } = taken;
     let saved = stash.saved_bytes();
-    let failure = |poisoned, error| Failure {
-        address,
-        tag: facts.tag.clone(),
-        device: facts.device,
-        bytes: facts.bytes,
-        poisoned,
-        error,
-    };
     match block.detach(Some(stash), group.vacate) {
         Ok(block) => {
             let report = group.tally.of(&facts);
@@ -342,11 +365,11 @@ fn detach<D: Driver>(
         }
         Err(stuck) => match *stuck {
             Stuck::Unchanged { block, error, .. } => {
-                let failure = failure(false, error);
+                let failure = failure_of(address, &facts, false, error);
                 Some((Taken { address, facts, block }, failure))
             }
             Stuck::Poisoned { remnant, error } => {
-                group.failures.push(failure(true, error));
+                group.failures.push(failure_of(address, &facts, true, error));
                 group.tally.of(&facts).poisoned.add(facts.physical_bytes);
                 group.done.push(Taken { address, facts, block: Resting::Poisoned(remnant) });
                 None

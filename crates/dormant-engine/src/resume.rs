@@ -8,7 +8,7 @@ use allocator_core::{
 };
 
 use crate::engine::{Engine, RestingBlock};
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Failure, Result, failure_of};
 use crate::free::UNTOLD_TIMEOUT;
 use crate::registry::{Resting, Snapshot, Taken};
 use crate::report::{DeviceReport, Phases, Report, Tally};
@@ -199,7 +199,7 @@ impl<D: Driver> Engine<D> {
                     group.backings.push(spare);
                 }
                 Stuck::Poisoned { remnant, error } => {
-                    group.failures.push(poisoned_failure(address, &facts, error));
+                    group.failures.push(failure_of(address, &facts, true, error));
                     group.poisoned.push(Taken { address, facts, block: remnant });
                 }
             }
@@ -272,7 +272,7 @@ impl<D: Driver> Engine<D> {
                             Stuck::Unchanged { block, error, .. } => (block.abandon(), error),
                             Stuck::Poisoned { remnant, error } => (remnant, error),
                         };
-                        group.failures.push(poisoned_failure(address, &facts, error));
+                        group.failures.push(failure_of(address, &facts, true, error));
                         Resting::Poisoned(remnant)
                     }
                 };
@@ -286,7 +286,7 @@ impl<D: Driver> Engine<D> {
                 let vacated = if group.vacate { block.vacate() } else { Ok(block) };
                 let block = vacated.map_or_else(
                     |(remnant, error)| {
-                        group.failures.push(poisoned_failure(address, &facts, error));
+                        group.failures.push(failure_of(address, &facts, true, error));
                         Resting::Poisoned(remnant)
                     },
                     Resting::Paused,
@@ -304,21 +304,6 @@ impl<D: Driver> Engine<D> {
 
 fn first_error<E>(results: Vec<Result<(), E>>) -> Result<(), E> {
     results.into_iter().collect()
-}
-
-fn poisoned_failure(
-    address: allocator_core::Address,
-    facts: &crate::registry::Facts,
-    error: allocator_core::Error,
-) -> Failure {
-    Failure {
-        address,
-        tag: facts.tag.clone(),
-        device: facts.device,
-        bytes: facts.bytes,
-        poisoned: true,
-        error,
-    }
 }
 
 /// Sorts blocks by device; within a device they keep the caller's order.

@@ -27,7 +27,7 @@ impl SimConfig {
     /// | `DORMANT_SIM_STRICT` | `0` lets pass what the real driver lets pass |
     /// | `DORMANT_SIM_FAULTS` | some of the words below, with commas |
     ///
-    /// The faults are `keep_until_unreserved`, `no_joined_unmap`, `max_piece=2MiB`, `address_lost`,
+    /// The faults are `keep_until_unreserved`, `keep_unsaid`, `no_joined_unmap`, `max_piece=2MiB`, `address_lost`,
     /// `refuse_host_registration`, `early_release_keeps_range`, `no_joined_access`,
     /// `host_access_needed`, `bogus_ipc_handle`, as [`Fault`] describes them, and `stale_bytes`,
     /// which is [`scribble`](Self::scribble).
@@ -109,6 +109,7 @@ fn bad(name: &str, value: &str, wanted: &str) -> allocator_core::Error {
 fn parse_fault(word: &str) -> Option<Fault> {
     Some(match word {
         "keep_until_unreserved" => Fault::KeepUntilUnreserved,
+        "keep_unsaid" => Fault::KeepUnsaid,
         "no_joined_unmap" => Fault::NoJoinedUnmap,
         "address_lost" => Fault::AddressLost,
         "refuse_host_registration" => Fault::RefuseHostRegistration,
