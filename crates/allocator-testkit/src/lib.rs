@@ -13,6 +13,55 @@
 //! Freed memory is checked by the device's own free reading, not by a return code. On a device
 //! that other processes use as well, allow some slack; cases that share a device hold
 //! [`exclusive`] while they run.
+//!
+//! # Testing a choreography of your own
+//!
+//! Who sleeps when is the program's business, and it can be tested without a GPU. Three drivers
+//! go around any other: [`Recording`] writes down the calls, [`Faulty`] fails chosen ones, and
+//! [`Checked`] refuses those that are against the rules of [`Driver`].
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use allocator_core::{Device, Driver, Operation};
+//! use allocator_testkit::Recording;
+//! use dormant_engine::{Allocation, Config, Engine, PauseOptions, Policy, ResumeOptions};
+//! use dormant_sim::{Sim, SimConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let sim = Sim::new(SimConfig::new().devices(1).capacity_bytes(64 << 20))?;
+//! let engine = Engine::new(Arc::new(Recording::new(sim)), Config::default());
+//! let (driver, bytes) = (engine.driver(), 40 << 20);
+//!
+//! // A train step: the weights change.
+//! let trainer = Allocation::new(bytes, Device(0)).tag("trainer").policy(Policy::Host);
+//! let weights = engine.allocate(&trainer)?;
+//! engine.write(weights, b"step 1")?;
+//!
+//! // The trainer sleeps. Nothing is unmapped before its bytes are safe.
+//! driver.clear();
+//! engine.pause("trainer", &PauseOptions::default())?;
+//! let steps = driver.operations(&[Operation::Read, Operation::Wait, Operation::Unmap]);
+//! assert_eq!(steps.first(), Some(&Operation::Read));
+//! assert_eq!(steps.last(), Some(&Operation::Unmap));
+//! assert_eq!(driver.operations(&[Operation::Unreserve]), []);
+//!
+//! // An engine step: both would not fit, so this is only right while the trainer sleeps.
+//! let cache = engine.allocate(&Allocation::new(bytes, Device(0)).tag("engine"))?;
+//! assert!(driver.memory(Device(0))?.free_bytes < bytes);
+//! assert!(engine.resume("trainer", &ResumeOptions::default()).is_err());
+//! engine.pause("engine", &PauseOptions::default())?;
+//!
+//! // The trainer goes on where it was.
+//! engine.resume("trainer", &ResumeOptions::default())?;
+//! let mut have = [0; 6];
+//! engine.read(weights, &mut have)?;
+//! assert_eq!(&have, b"step 1");
+//! engine.free(cache)?;
+//! engine.free(weights)?;
+//! # Ok(())
+//! # }
+//! ```
 
 #![expect(
     clippy::missing_panics_doc,
@@ -26,7 +75,15 @@ use allocator_core::{Capabilities, Device, Driver, Granularity};
 use dormant_engine::{Address, Allocation, Config, Engine, Policy};
 
 pub mod cases;
+pub mod checked;
+pub mod faulty;
 pub mod null;
+pub mod recording;
+pub mod wrapped;
+
+pub use checked::Checked;
+pub use faulty::Faulty;
+pub use recording::{Call, Recording};
 
 /// A driver under test.
 #[derive(Debug)]

@@ -159,3 +159,75 @@ pub fn a_block_of_many_chunks_keeps_every_byte_over_three_rounds<D: Driver>(benc
     }
     bench.engine.free(address).expect("free");
 }
+
+/// A backup is of the last pause, not of the first.
+pub fn a_second_pause_saves_the_newer_contents<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.unit_bytes;
+    let address = bench.filled("w", Policy::Host, bytes, 1);
+    for seed in 2..=4 {
+        pause(bench, "w");
+        resume(bench, "w");
+        bench.expect_pattern(address, bytes, seed - 1);
+        bench.write(address, bytes, seed);
+        // A part alone, too.
+        bench.engine.write(address.offset(bytes / 2), &[seed; 3]).expect("write inside");
+        pause(bench, "w");
+        let mut want = pattern(bytes, seed);
+        let place = usize::try_from(bytes / 2).expect("a size");
+        want[place..place + 3].fill(seed);
+        expect_bytes(&bench.engine.backup(address).expect("backup"), &want);
+        resume(bench, "w");
+        expect_bytes(&bench.read(address, bytes), &want);
+        bench.write(address, bytes, seed);
+    }
+    bench.engine.free(address).expect("free");
+}
+
+/// A block of one byte sleeps as one byte, whatever a granule is.
+pub fn bytes_behind_the_logical_size_are_neither_saved_nor_charged<D: Driver>(bench: &Bench<D>) {
+    let address = bench.filled("w", Policy::Host, 1, 1);
+    let report = bench.engine.pause("w", &PauseOptions::default()).expect("pause");
+    assert_eq!(report.moved().bytes, bench.granularity.bytes());
+    assert_eq!(report.copied().bytes, 1);
+    let stats = bench.engine.stats();
+    assert_eq!(stats.tags[0].saved.bytes, 1);
+    assert!(stats.host_backup_bytes < bench.granularity.bytes(), "{stats:?}");
+    assert_eq!(bench.engine.backup(address).expect("backup").len(), 1);
+    resume(bench, "w");
+    bench.expect_pattern(address, 1, 1);
+    bench.engine.free(address).expect("free");
+}
+
+/// A checkpoint of what is not worth keeping otherwise.
+pub fn the_host_policy_given_at_pause_keeps_the_bytes_of_every_block<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.unit_bytes;
+    let blocks = [(Policy::Discard, 1), (Policy::Zero, 2), (Policy::Host, 3)]
+        .map(|(policy, seed)| (bench.filled("w", policy, bytes, seed), seed));
+    let keep = PauseOptions::default().policy(Policy::Host);
+    let report = bench.engine.pause("w", &keep).expect("pause");
+    assert_eq!((report.copied().blocks, report.copied().bytes), (3, 3 * bytes));
+    resume(bench, "w");
+    for (address, seed) in blocks {
+        bench.expect_pattern(address, bytes, seed);
+        bench.engine.free(address).expect("free");
+    }
+}
+
+/// Whoever reads it has borrowed it, not the block.
+pub fn a_backup_outlives_a_free_of_the_paused_block<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.unit_bytes - 3;
+    let start = bench.free_bytes();
+    let address = bench.filled("w", Policy::Host, bytes, 5);
+    pause(bench, "w");
+    let backup = bench.engine.backup(address).expect("backup");
+    bench.engine.free(address).expect("free");
+    bench.expect_free(start, "freed while paused");
+    let error = bench.engine.backup(address).expect_err("the block is gone");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    let other = bench.filled("other", Policy::Host, bytes, 6);
+    pause(bench, "other");
+    expect_bytes(&backup, &pattern(bytes, 5));
+    assert_eq!(backup.device(), bench.device);
+    drop(backup);
+    bench.engine.free(other).expect("free");
+}

@@ -159,3 +159,66 @@ pub fn registering_host_memory_twice_is_refused<D: Driver>(bench: &Bench<D>) {
     // SAFETY: as above; that it is no longer registered is what this asks about.
     unsafe { driver.unregister_host(at) }.expect_err("unregistered twice");
 }
+
+/// Whether or not the driver hands out the same ones again.
+pub fn addresses_given_back_are_reserved_and_mapped_again<D: Driver>(bench: &Bench<D>) {
+    let before = bench.free_bytes();
+    let bytes = 2 * bench.granularity.bytes();
+    for seed in 1..=8 {
+        let memory = backing(bench, bytes, bench.granularity.bytes());
+        let block = sleeper(bench, bytes).attach(memory, [bench.device]).expect("attach");
+        copy_through(bench, &block, bytes, seed);
+        block.free().expect("free");
+    }
+    bench.expect_free(before, "after the last free");
+}
+
+/// To the byte, and across the border of two handles.
+pub fn a_fill_of_a_part_leaves_the_rest<D: Driver>(bench: &Bench<D>) {
+    let granule = bench.granularity.bytes();
+    let bytes = 2 * granule;
+    let memory = backing(bench, bytes, granule);
+    let block = sleeper(bench, bytes).attach(memory, [bench.device]).expect("attach");
+    copy_through(bench, &block, bytes, 5);
+    let driver = bench.driver();
+    let stream = driver.open_stream(bench.device).expect("stream");
+    let at = block.address().offset(granule - 5);
+    // SAFETY: the block is mapped for these bytes until after `wait`.
+    unsafe { driver.fill(&stream, at, 0xC3, 12) }.expect("fill");
+    let mut have = vec![0_u8; usize::try_from(bytes).expect("a size")];
+    let to = NonNull::new(have.as_mut_ptr()).expect("an address");
+    // SAFETY: as above; the vector lives and rests until `wait`.
+    unsafe { driver.read(&stream, block.address(), to, bytes) }.expect("read");
+    driver.wait(&stream).expect("wait");
+    driver.close_stream(stream).expect("close");
+    let mut want = pattern(bytes, 5);
+    let place = usize::try_from(granule - 5).expect("a size");
+    want[place..place + 12].fill(0xC3);
+    expect_bytes(&have, &want);
+    block.free().expect("free");
+}
+
+/// A wait for one is no wait for the other, and neither takes the other's bytes.
+pub fn two_streams_of_a_device_work_side_by_side<D: Driver>(bench: &Bench<D>) {
+    let half = bench.granularity.bytes();
+    let driver = bench.driver();
+    let memory = backing(bench, 2 * half, half);
+    let block = sleeper(bench, 2 * half).attach(memory, [bench.device]).expect("attach");
+    let streams = [1, 2].map(|byte| (driver.open_stream(bench.device).expect("stream"), byte));
+    for (stream, byte) in &streams {
+        let at = block.address().offset(u64::from(*byte - 1) * half);
+        // SAFETY: the block is mapped for these bytes until after `wait`.
+        unsafe { driver.fill(stream, at, *byte, half) }.expect("fill");
+    }
+    for (stream, byte) in streams {
+        let mut have = vec![0_u8; usize::try_from(half).expect("a size")];
+        let to = NonNull::new(have.as_mut_ptr()).expect("an address");
+        let at = block.address().offset(u64::from(byte - 1) * half);
+        // SAFETY: as above; the vector lives and rests until `wait`.
+        unsafe { driver.read(&stream, at, to, half) }.expect("read");
+        driver.wait(&stream).expect("wait");
+        driver.close_stream(stream).expect("close");
+        assert!(have.iter().all(|have| *have == byte), "stream {byte}");
+    }
+    block.free().expect("free");
+}

@@ -191,3 +191,40 @@ pub fn backups_over_their_limit_are_refused_before_anything_is_touched<D: Driver
         engine.free(address).expect("free");
     }
 }
+
+/// Others' want is no reason to wake anybody, or to lose what they saved.
+pub fn running_out_of_memory_leaves_a_paused_tag_asleep<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.unit_bytes;
+    let asleep = bench.filled("asleep", Policy::Host, bytes, 1);
+    bench.engine.pause("asleep", &PauseOptions::default()).expect("pause");
+    let ballast = fill_device(bench);
+    let late = Allocation::new(bytes, bench.device).tag("late").policy(Policy::Host);
+    let error = bench.engine.allocate(&late).expect_err("the device is full");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+    // It holds nothing now, so it is not to blame.
+    assert!(error.holders().iter().all(|holder| holder.tag.as_str() != "asleep"), "{error}");
+    assert_eq!(state(bench, asleep), BlockState::Paused);
+    let backup = bench.engine.backup(asleep).expect("backup");
+    crate::expect_bytes(&backup, &crate::pattern(bytes, 1));
+    free_all(bench, ballast.all());
+    bench.engine.resume("asleep", &ResumeOptions::default()).expect("resume");
+    bench.expect_pattern(asleep, bytes, 1);
+    free_all(bench, [asleep]);
+}
+
+/// A full device has room as soon as one tag sleeps.
+pub fn a_pause_on_a_full_device_makes_room_for_another_tag<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.unit_bytes;
+    let mut ballast = fill_device(bench);
+    bench.engine.pause("ballast", &PauseOptions::default()).expect("pause");
+    let guest = bench.filled("guest", Policy::Host, bytes, 1);
+    bench.expect_pattern(guest, bytes, 1);
+    bench.engine.pause("guest", &PauseOptions::default()).expect("pause");
+    // Others may have taken a little meanwhile.
+    free_all(bench, ballast.units.pop());
+    bench.engine.resume("ballast", &ResumeOptions::default()).expect("resume");
+    free_all(bench, ballast.all());
+    bench.engine.resume("guest", &ResumeOptions::default()).expect("resume");
+    bench.expect_pattern(guest, bytes, 1);
+    free_all(bench, [guest]);
+}

@@ -27,6 +27,7 @@ macro_rules! for_each_case {
                 reservations_do_not_overlap
                 a_reservation_not_in_granules_is_refused
                 an_unknown_device_is_refused_and_named
+                threads_reserve_at_once_and_no_ranges_overlap
             }
             mapping {
                 a_device_offers_virtual_memory
@@ -37,6 +38,9 @@ macro_rules! for_each_case {
                 physical_memory_of_the_wrong_size_comes_back_with_the_block
                 copies_of_one_stream_happen_in_order
                 registering_host_memory_twice_is_refused
+                addresses_given_back_are_reserved_and_mapped_again
+                a_fill_of_a_part_leaves_the_rest
+                two_streams_of_a_device_work_side_by_side
             }
             contents {
                 host_keeps_every_byte_at_every_size
@@ -48,6 +52,10 @@ macro_rules! for_each_case {
                 a_dropped_backup_is_gone_and_the_block_still_wakes
                 parts_of_a_block_are_read_and_written
                 a_block_of_many_chunks_keeps_every_byte_over_three_rounds
+                a_second_pause_saves_the_newer_contents
+                bytes_behind_the_logical_size_are_neither_saved_nor_charged
+                the_host_policy_given_at_pause_keeps_the_bytes_of_every_block
+                a_backup_outlives_a_free_of_the_paused_block
             }
             pausing {
                 a_pause_gives_the_memory_back_and_a_resume_takes_it_again
@@ -66,6 +74,12 @@ macro_rules! for_each_case {
                 a_free_waits_for_work_in_flight
                 two_devices_keep_their_own_bytes
                 a_report_counts_blocks_bytes_and_tags
+                a_resume_of_no_tags_wakes_nobody
+                find_and_blocks_agree_at_addresses_inside_too
+                stats_add_up_to_the_blocks_there_are
+                a_free_with_the_id_of_another_block_frees_nothing
+                a_pause_with_no_time_works_or_changes_nothing
+                a_block_keeps_address_id_and_size_over_many_rounds
             }
             memory {
                 a_resume_without_room_changes_nothing_and_works_later
@@ -75,6 +89,8 @@ macro_rules! for_each_case {
                 an_allocation_that_fails_leaves_nothing_behind
                 an_allocation_of_no_bytes_is_refused
                 backups_over_their_limit_are_refused_before_anything_is_touched
+                running_out_of_memory_leaves_a_paused_tag_asleep
+                a_pause_on_a_full_device_makes_room_for_another_tag
             }
             threads {
                 a_block_is_freed_from_another_thread_outside_its_region
@@ -82,6 +98,10 @@ macro_rules! for_each_case {
                 allocations_race_pauses_and_every_block_is_usable
                 transitions_from_many_threads_take_turns
                 a_pause_during_a_known_capture_is_refused_and_frees_wait_for_its_end
+                threads_read_and_write_blocks_of_their_own_at_once
+                a_paused_block_is_freed_from_another_thread
+                a_region_carried_to_another_thread_names_the_tag_there
+                the_last_capture_that_ends_frees_what_was_put_off
             }
         }
     };

@@ -324,3 +324,127 @@ pub fn a_report_counts_blocks_bytes_and_tags<D: Driver>(bench: &Bench<D>) {
     }
     panic!("host memory is still charged: {:?}", bench.engine.stats());
 }
+
+/// No tags is not all tags.
+pub fn a_resume_of_no_tags_wakes_nobody<D: Driver>(bench: &Bench<D>) {
+    let address = bench.filled("w", Policy::Host, bench.unit_bytes, 1);
+    pause(bench, "w");
+    let report = resume(bench, Selection::Tags(Vec::new()));
+    assert_eq!((report.moved().blocks, report.already().blocks), (0, 0));
+    assert_eq!(state(bench, address), BlockState::Paused);
+    resume(bench, "w");
+    bench.expect_pattern(address, bench.unit_bytes, 1);
+    bench.engine.free(address).expect("free");
+}
+
+/// Any byte of a block finds it, awake or asleep; the one behind it does not.
+pub fn find_and_blocks_agree_at_addresses_inside_too<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.unit_bytes - 5;
+    let a = bench.allocate("a", Policy::Discard, bytes);
+    let b = bench.allocate("b", Policy::Zero, bytes);
+    pause(bench, "b");
+    let blocks = bench.engine.blocks();
+    assert_eq!(blocks.len(), 2);
+    assert!(blocks[0].address < blocks[1].address && blocks[0].id != blocks[1].id);
+    for block in &blocks {
+        let wanted = if block.address == a { BlockState::Active } else { BlockState::Paused };
+        assert_eq!((block.bytes, block.state), (bytes, wanted));
+        assert!(bench.engine.owns(block.address) && !bench.engine.owns(block.address.offset(1)));
+        for inside in [0, 1, bytes / 2, bytes - 1] {
+            let found = bench.engine.find(block.address.offset(inside));
+            assert_eq!(found.as_ref(), Some(block), "{inside} bytes inside");
+        }
+        let behind = bench.engine.find(block.address.offset(block.physical_bytes));
+        assert_ne!(behind.map(|found| found.id), Some(block.id));
+    }
+    for address in [a, b] {
+        bench.engine.free(address).expect("free");
+        assert_eq!(bench.engine.find(address), None);
+    }
+}
+
+/// Every block is in one column of one line.
+pub fn stats_add_up_to_the_blocks_there_are<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.unit_bytes;
+    let physical = bench.granularity.round_up(bytes).expect("a size");
+    let mut addresses: Vec<_> =
+        (1..=3).map(|seed| bench.filled("a", Policy::Host, bytes, seed)).collect();
+    pause(bench, "a");
+    addresses.push(bench.allocate("a", Policy::Discard, bytes));
+    addresses.push(bench.allocate("b", Policy::Discard, bytes));
+    let stats = bench.engine.stats();
+    let lines: Vec<_> = stats
+        .tags
+        .iter()
+        .map(|line| (line.tag.as_str(), line.active.blocks, line.paused.blocks, line.saved.bytes))
+        .collect();
+    assert_eq!(lines, [("a", 1, 3, 3 * bytes), ("b", 1, 0, 0)]);
+    let sum: u64 = stats.tags.iter().map(|line| line.active.bytes + line.paused.bytes).sum();
+    assert_eq!(sum, 5 * physical);
+    let listed: u64 = bench.engine.blocks().iter().map(|block| block.physical_bytes).sum();
+    assert_eq!(listed, sum);
+    addresses.into_iter().for_each(|address| bench.engine.free(address).expect("free"));
+}
+
+/// A stale owner does not free its successor.
+pub fn a_free_with_the_id_of_another_block_frees_nothing<D: Driver>(bench: &Bench<D>) {
+    let id = |address| bench.engine.find(address).expect("a block").id;
+    let a = bench.filled("w", Policy::Host, bench.unit_bytes, 1);
+    let b = bench.filled("w", Policy::Host, bench.unit_bytes, 2);
+    let (id_of_a, id_of_b) = (id(a), id(b));
+    for asleep in [false, true] {
+        if asleep {
+            pause(bench, "w");
+        }
+        let error = bench.engine.free_block(a, id_of_b).expect_err("the id of another");
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        bench.engine.free_eventually(a, id_of_b);
+        assert!(bench.engine.owns(a));
+    }
+    resume(bench, "w");
+    bench.expect_pattern(a, bench.unit_bytes, 1);
+    bench.engine.free_block(a, id_of_a).expect("free");
+    bench.engine.free_block(b, id_of_b).expect("free");
+    let next = bench.allocate("w", Policy::Discard, bench.unit_bytes);
+    assert!(![id_of_a, id_of_b].contains(&id(next)), "an id was given out again");
+    bench.engine.free(next).expect("free");
+}
+
+/// A deadline that has passed is kept: the device is seen to be idle at once, or is busy.
+pub fn a_pause_with_no_time_works_or_changes_nothing<D: Driver>(bench: &Bench<D>) {
+    let address = bench.filled("w", Policy::Host, bench.unit_bytes, 1);
+    let start = bench.free_bytes();
+    match bench.engine.pause("w", &PauseOptions::default().timeout(Duration::ZERO)) {
+        Ok(report) => {
+            assert_eq!(report.moved().blocks, 1);
+            resume(bench, "w");
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+            assert_eq!(state(bench, address), BlockState::Active);
+        }
+    }
+    bench.expect_free(start, "awake");
+    bench.expect_pattern(address, bench.unit_bytes, 1);
+    pause(bench, "w");
+    resume(bench, "w");
+    bench.expect_pattern(address, bench.unit_bytes, 1);
+    bench.engine.free(address).expect("free");
+}
+
+/// What a program has stored of a block stays true.
+pub fn a_block_keeps_address_id_and_size_over_many_rounds<D: Driver>(bench: &Bench<D>) {
+    let address = bench.filled("w", Policy::Host, bench.unit_bytes, 1);
+    let before = bench.engine.find(address).expect("a block");
+    let free = bench.free_bytes();
+    for _ in 0..10 {
+        pause(bench, "w");
+        let other = bench.filled("other", Policy::Discard, bench.unit_bytes, 2);
+        resume(bench, "w");
+        assert_eq!(bench.engine.find(address).as_ref(), Some(&before));
+        bench.expect_pattern(address, bench.unit_bytes, 1);
+        bench.engine.free(other).expect("free");
+    }
+    bench.expect_free(free, "after the rounds");
+    bench.engine.free(address).expect("free");
+}

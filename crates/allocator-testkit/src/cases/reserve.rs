@@ -57,3 +57,25 @@ pub fn an_unknown_device_is_refused_and_named<D: Driver>(bench: &Bench<D>) {
         assert_eq!(error.device(), Some(nowhere), "{error}");
     }
 }
+
+/// Nor do those of two threads.
+pub fn threads_reserve_at_once_and_no_ranges_overlap<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.granularity.bytes();
+    let mut ranges: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=4)
+            .map(|count| {
+                scope.spawn(move || {
+                    let reserve = |_| bench.driver().reserve(bench.device, count * bytes);
+                    (0..8).map(reserve).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let mut ranges: Vec<_> = ranges.drain(..).map(|range| range.expect("reserve")).collect();
+    ranges.sort_by_key(allocator_core::Range::address);
+    for pair in ranges.windows(2) {
+        assert!(pair[0].address().offset(pair[0].bytes()) <= pair[1].address(), "{pair:?}");
+    }
+    ranges.into_iter().for_each(|range| unreserve(bench, range));
+}

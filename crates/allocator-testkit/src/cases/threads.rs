@@ -152,3 +152,85 @@ pub fn a_pause_during_a_known_capture_is_refused_and_frees_wait_for_its_end<D: D
     bench.engine.free(asleep).expect("free");
     bench.expect_free(start, "everything was freed");
 }
+
+/// Copies of one thread are not mixed with those of another.
+pub fn threads_read_and_write_blocks_of_their_own_at_once<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.granularity.bytes() + 7;
+    std::thread::scope(|scope| {
+        for seed in 1..=4_u8 {
+            scope.spawn(move || {
+                let address = bench.allocate("mine", Policy::Host, bytes);
+                for round in 0..6 {
+                    bench.write(address, bytes, seed + 10 * round);
+                    bench.expect_pattern(address, bytes, seed + 10 * round);
+                }
+                bench.engine.free(address).expect("free");
+            });
+        }
+    });
+}
+
+/// While it sleeps there is nothing to wait for.
+pub fn a_paused_block_is_freed_from_another_thread<D: Driver>(bench: &Bench<D>) {
+    let start = bench.free_bytes();
+    let gone = bench.filled("w", Policy::Host, bench.unit_bytes, 1);
+    let kept = bench.filled("w", Policy::Host, bench.unit_bytes, 2);
+    bench.engine.pause("w", &PauseOptions::default()).expect("pause");
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| bench.engine.free(gone))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
+    for error in answers.into_iter().filter_map(Result::err) {
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    }
+    let report = bench.engine.resume("w", &ResumeOptions::default()).expect("resume");
+    assert_eq!(report.moved().blocks, 1);
+    bench.expect_pattern(kept, bench.unit_bytes, 2);
+    bench.engine.free(kept).expect("free");
+    bench.expect_free(start, "freed");
+}
+
+/// A worker allocates as whoever gave it the work.
+pub fn a_region_carried_to_another_thread_names_the_tag_there<D: Driver>(bench: &Bench<D>) {
+    let here = Allocation::new(bench.unit_bytes, bench.device);
+    let carried = {
+        let _region = region::enter(region::Settings::new("carried", Policy::Zero));
+        region::carry()
+    };
+    let [inside, outside] = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let inside = {
+                let _region = carried.enter();
+                bench.engine.allocate(&here)
+            };
+            [inside, bench.engine.allocate(&here)].map(|answer| answer.expect("allocation"))
+        });
+        thread.join().expect("no panic")
+    });
+    for (address, tag, policy) in
+        [(inside, "carried", Policy::Zero), (outside, "default", Policy::Discard)]
+    {
+        let info = bench.engine.find(address).expect("a block");
+        assert_eq!((info.tag.as_str(), info.policy), (tag, policy));
+        bench.engine.free(address).expect("free");
+    }
+}
+
+/// Not the first that ends: the other would break.
+pub fn the_last_capture_that_ends_frees_what_was_put_off<D: Driver>(bench: &Bench<D>) {
+    let start = bench.free_bytes();
+    let bytes = bench.granularity.round_up(bench.unit_bytes).expect("a size");
+    let address = bench.allocate("w", Policy::Discard, bytes);
+    let first = bench.engine.begin_capture();
+    let second = bench.engine.begin_capture();
+    bench.engine.free(address).expect("free is put off");
+    let error = bench.engine.free(address).expect_err("freed already");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    drop(first);
+    assert_eq!(bench.engine.stats().deferred_frees, 1);
+    bench.expect_free(start - bytes, "during the second capture");
+    drop(second);
+    assert_eq!(bench.engine.stats().deferred_frees, 0);
+    bench.expect_free(start, "after both captures");
+}
