@@ -1,6 +1,6 @@
 //! Host memory: what backups and staging take, what is counted of it, and that it goes back.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use allocator_core::{Device, ErrorKind, Operation};
@@ -19,8 +19,11 @@ fn host(tag: &str, bytes: u64) -> Allocation {
     Allocation::new(bytes, DEVICE).tag(tag).policy(Policy::Host)
 }
 
-/// Anonymous memory of this process in bytes. The other cases of this file run in the same
-/// process under `cargo test`, and are small.
+/// Held by the case that measures this process and by the one that takes much of it: they run in
+/// one process under `cargo test`. The other cases are small.
+static MEASURING: Mutex<()> = Mutex::new(());
+
+/// Anonymous memory of this process in bytes.
 fn resident() -> usize {
     let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("smaps_rollup");
     let line = rollup.lines().find(|line| line.starts_with("Anonymous:")).expect("a line");
@@ -41,6 +44,7 @@ fn eventually(what: &str, done: impl Fn() -> bool) {
 
 #[test]
 fn backups_of_odd_sizes_take_what_is_charged_and_all_of_it_goes_back() {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
     let engine = engine(SimConfig::new().capacity_bytes(512 << 20), Config::default());
     let bytes = (2 << 20) + 4096;
     let contents = vec![7; usize::try_from(bytes).unwrap()];
@@ -87,6 +91,24 @@ fn idle_staging_of_one_device_goes_while_another_is_in_use() {
         engine.write(here, &[1; 64]).unwrap();
         engine.driver().registrations() == 1
     });
+}
+
+#[test]
+fn no_more_staging_is_kept_than_a_transition_uses() {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut settings = Config::default();
+    settings.idle_timeout = Duration::from_secs(60);
+    let slow = SimConfig::new().capacity_bytes(16 << 20).latency(Some(Duration::from_millis(5)));
+    let engine = engine(slow, settings);
+    std::thread::scope(|scope| {
+        for _ in 0..40 {
+            let zero = Allocation::new(GRANULE, DEVICE).tag("z").policy(Policy::Zero);
+            let engine = &engine;
+            scope.spawn(move || engine.allocate(&zero).unwrap());
+        }
+    });
+    assert!(engine.driver().calls(Operation::RegisterHost) > 16, "they did not meet");
+    assert!(engine.driver().registrations() <= 16, "{}", engine.driver().registrations());
 }
 
 #[test]

@@ -30,7 +30,8 @@ bitflags::bitflags! {
         const HOST_ACCESS_NEEDED = 1 << 4;
         /// Asking for [`KEEPS_UNTIL_UNRESERVED`](Self::KEEPS_UNTIL_UNRESERVED) gave no clear
         /// answer, because other processes moved the readings or memory was short. It is then
-        /// taken to be so: a vacate that was not needed does no harm.
+        /// taken to be so: a vacate that was not needed costs little, and memory that stays is
+        /// what a pause is there to give back.
         const QUIRKS_IN_DOUBT = 1 << 5;
         /// One unmap over several mappings does not work (ROCm 6). For information: pieces
         /// are always unmapped as they were mapped.

@@ -137,7 +137,8 @@ impl<D: Driver> Engine<D> {
 
     /// Reads what the pause gave back. Where it gave back nothing although the driver said that it
     /// would, the driver may keep memory with the range after all: vacate then, and remember the
-    /// device if that was it. A vacate that was not needed does no harm.
+    /// device if that was it. On CUDA a vacate does nothing; on HIP its one risk is that somebody
+    /// else in the process reserves the address in between, which loses it and keeps the backup.
     fn look_again(&self, group: &mut Group<D>, free_before: Option<u64>) -> DeviceReport {
         let device = group.device;
         let read = |group: &Group<D>| DeviceReport {

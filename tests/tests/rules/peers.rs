@@ -50,6 +50,23 @@ fn rule_10_a_peer_gets_access_to_existing_sleeping_and_new_blocks_and_again_at_e
 }
 
 #[test]
+fn rule_10_access_that_is_taken_back_is_gone_from_every_block_but_those_whose_region_names_it() {
+    let (sim, engine) = engine_over(small());
+    let awake = filled(&engine, &host("awake"), GRANULE, 1);
+    let asleep = filled(&engine, &host("asleep"), GRANULE, 2);
+    let named = engine.allocate(&host("named").peers([ONE])).unwrap();
+    engine.enable_peer_access(ONE, ZERO).unwrap();
+    pause(&engine, "asleep");
+    engine.disable_peer_access(ONE, ZERO).unwrap();
+    resume(&engine, "asleep");
+    let new = engine.allocate(&host("new")).unwrap();
+    for address in [awake, asleep, new] {
+        assert!(peer_access(&sim, address).is_empty());
+    }
+    assert_eq!(peer_access(&sim, named), both());
+}
+
+#[test]
 fn rule_10_a_kernel_of_the_peer_writes_a_block_after_its_resume() {
     let (sim, engine) = engine_over(small());
     let address = filled(&engine, &host("w"), GRANULE, 1);
