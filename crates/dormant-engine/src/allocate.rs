@@ -1,5 +1,6 @@
 //! Allocation.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::free::UNTOLD_TIMEOUT;
 use crate::policy::Policy;
-use crate::region::{self, Current};
+use crate::region::{self, Current, Settings};
 use crate::registry::{Facts, Freed, Taken};
 use crate::stash::Stash;
 use crate::sync::lock;
@@ -25,12 +26,13 @@ pub struct Allocation {
     tag: Option<Tag>,
     policy: Option<Policy>,
     peers: Option<Vec<Device>>,
+    directory: Option<Arc<Path>>,
 }
 
 impl Allocation {
     /// `bytes` on a device.
     pub fn new(bytes: u64, device: Device) -> Self {
-        Self { bytes, device, tag: None, policy: None, peers: None }
+        Self { bytes, device, tag: None, policy: None, peers: None, directory: None }
     }
 
     /// Under this tag.
@@ -49,6 +51,18 @@ impl Allocation {
     pub fn peers(mut self, peers: impl IntoIterator<Item = Device>) -> Self {
         self.peers = Some(peers.into_iter().collect());
         self
+    }
+
+    /// With this directory for contents that are kept on disk.
+    pub fn directory(mut self, directory: impl Into<Arc<Path>>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// With all of these.
+    pub fn settings(self, settings: Settings) -> Self {
+        let Settings { tag, policy, peers, directory } = settings;
+        Self { directory, ..self.tag(tag).policy(policy).peers(peers) }
     }
 }
 
@@ -118,10 +132,7 @@ impl<D: Driver> Engine<D> {
         };
         let granularity = self.driver.granularity(allocation.device).map_err(refused)?;
         let physical_bytes = granularity.round_up(allocation.bytes).map_err(refused)?;
-        let (tag, policy, peers) = match settings {
-            Some(settings) => (settings.tag, settings.policy, settings.peers),
-            None => (Tag::default_tag(), Policy::default(), Vec::new()),
-        };
+        let Settings { tag, policy, peers, directory } = settings.unwrap_or_default();
         Ok(Facts {
             id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
             tag: allocation.tag.clone().unwrap_or(tag),
@@ -130,6 +141,7 @@ impl<D: Driver> Engine<D> {
             bytes: allocation.bytes,
             physical_bytes,
             peers: allocation.peers.clone().unwrap_or(peers),
+            directory: allocation.directory.clone().or(directory),
         })
     }
 

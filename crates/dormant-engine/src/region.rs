@@ -2,6 +2,9 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use allocator_core::Device;
 
@@ -17,18 +20,35 @@ pub struct Settings {
     pub policy: Policy,
     /// Devices that may use it beside its owner.
     pub peers: Vec<Device>,
+    /// Where the contents go at pause, for a policy that keeps them on disk. `None`: where the
+    /// engine's settings say.
+    pub directory: Option<Arc<Path>>,
+}
+
+impl Default for Settings {
+    /// The tag `default`, contents discarded.
+    fn default() -> Self {
+        Self::new(Tag::default_tag(), Policy::default())
+    }
 }
 
 impl Settings {
     /// A tag, its contents kept as `policy` says, with no peers.
     pub fn new(tag: impl Into<Tag>, policy: Policy) -> Self {
-        Self { tag: tag.into(), policy, peers: Vec::new() }
+        Self { tag: tag.into(), policy, peers: Vec::new(), directory: None }
     }
 
     /// Names devices that may use the memory beside its owner.
     #[must_use]
     pub fn with_peers(mut self, peers: impl IntoIterator<Item = Device>) -> Self {
         self.peers = peers.into_iter().collect();
+        self
+    }
+
+    /// Names the directory for contents that are kept on disk.
+    #[must_use]
+    pub fn with_directory(mut self, directory: impl Into<Arc<Path>>) -> Self {
+        self.directory = Some(directory.into());
         self
     }
 }
@@ -44,68 +64,176 @@ pub enum Current {
     Inside(Settings),
 }
 
+/// One level of a thread's regions: whether new memory is ours, and what it gets if so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Whether new memory is ours.
+    pub on: bool,
+    /// What it gets.
+    pub settings: Settings,
+}
+
+/// A region entered without a guard, for [`leave`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Entered(u64);
+
+impl Entered {
+    /// As a number, for a foreign interface; never zero unless nothing was entered.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// From [`number`](Self::number). A wrong number leaves nothing.
+    #[must_use]
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+#[derive(Debug)]
 struct Stack {
-    entries: Vec<(u64, Current)>,
-    /// How many regions this thread has entered: the next one's number.
-    entered: u64,
+    /// Below all regions; `None` until the thread changes it, and then the process's default.
+    base: Option<Place>,
+    entries: Vec<(Entered, Place)>,
 }
 
 thread_local! {
     static STACK: RefCell<Stack> = const {
-        RefCell::new(Stack { entries: Vec::new(), entered: 0 })
+        RefCell::new(Stack { base: None, entries: Vec::new() })
     };
 }
 
-fn push(entry: Current) -> Region {
-    let id = STACK.try_with(|stack| {
+/// What holds on a thread that has entered no region and amended nothing.
+static PROCESS_DEFAULT: OnceLock<Place> = OnceLock::new();
+/// The last region entered on any thread: one thread's number means nothing on another.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// Says what holds on every thread outside its regions: by default that new memory is not ours.
+/// For the first call of a process; a later one changes nothing and is answered `false`.
+pub fn set_process_default(place: Place) -> bool {
+    PROCESS_DEFAULT.set(place).is_ok()
+}
+
+fn base(stack: &Stack) -> Option<&Place> {
+    stack.base.as_ref().or_else(|| PROCESS_DEFAULT.get())
+}
+
+fn top(stack: &Stack) -> Option<&Place> {
+    stack.entries.last().map(|(_, place)| place).or_else(|| base(stack))
+}
+
+fn push(make: impl FnOnce(Option<&Place>) -> Place) -> Entered {
+    let entered = STACK.try_with(|stack| {
         let mut stack = stack.borrow_mut();
-        stack.entered += 1;
-        let id = stack.entered;
-        stack.entries.push((id, entry));
-        id
+        let place = make(top(&stack));
+        let entered = Entered(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        stack.entries.push((entered, place));
+        entered
     });
     // Zero is no region: the thread is ending, and allocates nothing any more.
-    Region { id: id.unwrap_or(0), thread_bound: PhantomData }
+    entered.unwrap_or(Entered(0))
 }
 
 /// Enters a region on this thread, until the guard is dropped; regions nest.
 #[must_use = "the region ends when the guard is dropped"]
 pub fn enter(settings: Settings) -> Region {
-    push(Current::Inside(settings))
+    Region::new(push_enter(settings))
 }
 
 /// Enters a region in which new memory is not ours.
 #[must_use = "the region ends when the guard is dropped"]
 pub fn disable() -> Region {
-    push(Current::Disabled)
+    Region::new(push_disable())
+}
+
+/// As [`enter`], to be left with [`leave`].
+pub fn push_enter(settings: Settings) -> Entered {
+    push(|_| Place { on: true, settings })
+}
+
+/// As [`disable`], to be left with [`leave`].
+pub fn push_disable() -> Entered {
+    push(|outer| Place { on: false, ..outer.cloned().unwrap_or_default() })
+}
+
+/// Leaves a region of this thread, and with it those that were entered inside and not left.
+/// Returns whether the thread was in it.
+pub fn leave(entered: Entered) -> bool {
+    let left = STACK.try_with(|stack| {
+        let entries = &mut stack.borrow_mut().entries;
+        let place = entries.iter().rposition(|(id, _)| *id == entered);
+        if let Some(place) = place {
+            entries.truncate(place);
+        }
+        place.is_some()
+    });
+    left.unwrap_or(false)
+}
+
+/// Changes what holds at this thread's innermost level, until that is left; outside every region,
+/// what holds on this thread for good. This is what switches like `tms_set_current_tag` do.
+pub fn amend(change: impl FnOnce(&mut Place)) {
+    let _ = STACK.try_with(|stack| {
+        let mut stack = stack.borrow_mut();
+        if stack.entries.is_empty() {
+            let mut place = base(&stack).cloned().unwrap_or_default();
+            change(&mut place);
+            stack.base = Some(place);
+        } else if let Some((_, place)) = stack.entries.last_mut() {
+            change(place);
+        }
+    });
+}
+
+/// What holds at this thread's innermost level.
+#[must_use]
+pub fn place() -> Place {
+    let place = STACK.try_with(|stack| top(&stack.borrow()).cloned());
+    place.ok().flatten().unwrap_or_default()
+}
+
+/// Whether new memory of this thread is ours: the quick question in front of a foreign allocation.
+#[must_use]
+pub fn is_on() -> bool {
+    STACK.try_with(|stack| top(&stack.borrow()).is_some_and(|place| place.on)).unwrap_or(false)
 }
 
 /// What the innermost region of this thread says.
 #[must_use]
 pub fn current() -> Current {
-    STACK
-        .try_with(|stack| stack.borrow().entries.last().map(|(_, current)| current.clone()))
-        .ok()
-        .flatten()
-        .unwrap_or(Current::Outside)
+    let current = STACK.try_with(|stack| {
+        let stack = stack.borrow();
+        match top(&stack) {
+            Some(place) if place.on => Current::Inside(place.settings.clone()),
+            _ if stack.entries.is_empty() => Current::Outside,
+            _ => Current::Disabled,
+        }
+    });
+    current.unwrap_or(Current::Outside)
 }
 
 /// Takes what this thread's innermost region says, to enter it on another thread.
 #[must_use]
 pub fn carry() -> Carried {
-    Carried(current())
+    Carried(place())
 }
 
 /// A region on its way to another thread.
 #[derive(Clone, Debug)]
-pub struct Carried(Current);
+pub struct Carried(Place);
 
 impl Carried {
-    /// Enters it on this thread. Carried from outside any region, it makes this thread one that is
-    /// outside, until the guard is dropped.
+    /// Enters it on this thread. Carried from where new memory is not ours, it makes this thread
+    /// one where it is not, until the guard is dropped.
     #[must_use = "the region ends when the guard is dropped"]
     pub fn enter(&self) -> Region {
-        push(self.0.clone())
+        Region::new(self.push())
+    }
+
+    /// As [`enter`](Self::enter), to be left with [`leave`].
+    pub fn push(&self) -> Entered {
+        push(|_| self.0.clone())
     }
 }
 
@@ -114,20 +242,21 @@ impl Carried {
 #[derive(Debug)]
 #[must_use = "the region ends when the guard is dropped"]
 pub struct Region {
-    id: u64,
+    entered: Entered,
     /// The stack is the thread's; so is the guard.
     thread_bound: PhantomData<*const ()>,
 }
 
+impl Region {
+    fn new(entered: Entered) -> Self {
+        Self { entered, thread_bound: PhantomData }
+    }
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
-        let _ = STACK.try_with(|stack| {
-            let entries = &mut stack.borrow_mut().entries;
-            // Left already, if an outer region was left first.
-            if let Some(place) = entries.iter().rposition(|(id, _)| *id == self.id) {
-                entries.truncate(place);
-            }
-        });
+        // Left already, if an outer region was left first.
+        leave(self.entered);
     }
 }
 
@@ -183,5 +312,32 @@ mod tests {
         let _d = enter(Settings::new("d", Policy::Discard));
         drop(b);
         assert_eq!(tag().as_deref(), Some("d"), "a stale guard ends no newer region");
+    }
+
+    #[test]
+    fn what_is_amended_holds_at_the_innermost_level_until_that_is_left() {
+        std::thread::spawn(|| {
+            amend(|place| place.settings.tag = "raw".into());
+            assert_eq!(current(), Current::Outside, "a tag alone makes no memory ours");
+            let region = push_enter(Settings::new("x", Policy::Host));
+            amend(|place| place.on = false);
+            assert_eq!((current(), is_on()), (Current::Disabled, false));
+            amend(|place| place.on = true);
+            assert_eq!(tag().as_deref(), Some("x"));
+            let off = push_disable();
+            amend(|place| place.on = true);
+            assert_eq!(
+                tag().as_deref(),
+                Some("x"),
+                "switched on inside disable, with the outer tag"
+            );
+            assert!(leave(off) && leave(region) && !leave(region));
+            assert_eq!(current(), Current::Outside);
+            amend(|place| place.on = true);
+            assert_eq!(tag().as_deref(), Some("raw"));
+            assert!(std::thread::spawn(|| !is_on()).join().unwrap(), "of this thread alone");
+        })
+        .join()
+        .unwrap();
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::path::Path;
 use std::sync::Arc;
 
 use allocator_core::{Address, Device};
@@ -25,6 +26,8 @@ pub(crate) struct Facts {
     pub(crate) physical_bytes: u64,
     /// Devices with access beside the owner, as the region named them.
     pub(crate) peers: Vec<Device>,
+    /// Where contents go that are kept on disk.
+    pub(crate) directory: Option<Arc<Path>>,
 }
 
 /// A block at rest.

@@ -22,6 +22,7 @@ fn shared() -> LoomArc<Mutex<Tokens>> {
         bytes: 1,
         physical_bytes: 1,
         peers: Vec::new(),
+        directory: None,
     };
     registry.insert(PLACE, Arc::new(facts), 1);
     LoomArc::new(Mutex::new(registry))

@@ -11,6 +11,7 @@ fn facts(tag: &str) -> Arc<Facts> {
         bytes: 100,
         physical_bytes: 128,
         peers: Vec::new(),
+        directory: None,
     })
 }
 
