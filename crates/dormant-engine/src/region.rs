@@ -71,6 +71,8 @@ pub struct Place {
     pub on: bool,
     /// What it gets.
     pub settings: Settings,
+    /// For whoever amends places: notes of its own, which go with the place.
+    pub marks: u32,
 }
 
 /// A region entered without a guard, for [`leave`].
@@ -149,7 +151,7 @@ pub fn disable() -> Region {
 
 /// As [`enter`], to be left with [`leave`].
 pub fn push_enter(settings: Settings) -> Entered {
-    push(|_| Place { on: true, settings })
+    push(|_| Place { on: true, settings, marks: 0 })
 }
 
 /// As [`disable`], to be left with [`leave`].

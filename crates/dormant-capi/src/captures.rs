@@ -1,0 +1,143 @@
+//! Stream captures, and access between devices: what the program said before the engine was opened
+//! counts as well.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use dormant::{CaptureGuard, Device, Driver, Engine};
+
+use crate::edge::{self, engine, entry, forward};
+use crate::memory::refuse_in_a_child;
+use crate::status::Failed;
+use crate::types::DormantStatus;
+
+/// What names a capture: a stream of a runtime, or a number of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Capture {
+    Stream(usize),
+    Number(u64),
+}
+
+/// `None` until there is an engine to tell.
+type Known = Option<CaptureGuard<'static, Driver>>;
+
+#[derive(Default)]
+struct Said {
+    captures: Vec<(Capture, Known)>,
+    /// Devices whose memory another may use: (peer, owner).
+    peers: Vec<(Device, Device)>,
+}
+
+static SAID: Mutex<Option<Said>> = Mutex::new(None);
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+fn said() -> MutexGuard<'static, Option<Said>> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells a new engine what was said before.
+pub(crate) fn engine_opened(engine: &'static Engine) {
+    let mut said = said();
+    let said = said.get_or_insert_default();
+    for (_, known) in &mut said.captures {
+        known.get_or_insert_with(|| engine.begin_capture());
+    }
+    for (peer, owner) in said.peers.drain(..) {
+        // Devices that are no peers to the driver API get no access; the runtime has answered.
+        let _ = engine.enable_peer_access(peer, owner);
+    }
+}
+
+/// A capture begins.
+pub(crate) fn begin(capture: Capture) {
+    let known = edge::opened().map(Engine::begin_capture);
+    said().get_or_insert_default().captures.push((capture, known));
+    // An engine that was opened in between has not seen it.
+    if let Some(engine) = edge::opened() {
+        engine_opened(engine);
+    }
+}
+
+/// A capture ends. Returns whether it was known.
+pub(crate) fn end(capture: Capture) -> bool {
+    let ended = {
+        let mut said = said();
+        let captures = &mut said.get_or_insert_default().captures;
+        let place = captures.iter().rposition(|(known, _)| *known == capture);
+        place.map(|place| captures.swap_remove(place))
+    };
+    // Dropped here, with the lock given back: frees that were put off are done now.
+    ended.is_some()
+}
+
+/// The program lets one device at another's memory.
+pub(crate) fn enable_peer(peer: Device, owner: Device) -> Result<(), Failed> {
+    match edge::opened() {
+        Some(engine) => Ok(engine.enable_peer_access(peer, owner)?),
+        None => {
+            said().get_or_insert_default().peers.push((peer, owner));
+            match edge::opened() {
+                Some(engine) => engine_opened(engine),
+                None => return Ok(()),
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The program takes that back.
+pub(crate) fn disable_peer(peer: Device, owner: Device) -> Result<(), Failed> {
+    said().get_or_insert_default().peers.retain(|pair| *pair != (peer, owner));
+    match edge::opened() {
+        Some(engine) => Ok(engine.disable_peer_access(peer, owner)?),
+        None => Ok(()),
+    }
+}
+
+/// Says that a stream capture begins: until `dormant_capture_end` pauses are refused as busy, and
+/// frees of active blocks are put off. With our hooks preloaded that happens by itself.
+///
+/// # Safety
+/// `capture` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_capture_begin(capture: *mut u64) -> DormantStatus {
+    forward!(dormant_capture_begin(capture));
+    entry(|| {
+        refuse_in_a_child()?;
+        // SAFETY: the caller's promise.
+        let place = unsafe { edge::place(capture, "capture") }?;
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
+        begin(Capture::Number(number));
+        *place = number;
+        Ok(())
+    })
+}
+
+/// Says that a capture has ended. `NotFound` for one that is not going on.
+#[unsafe(no_mangle)]
+pub extern "C" fn dormant_capture_end(capture: u64) -> DormantStatus {
+    forward!(dormant_capture_end(capture));
+    entry(|| {
+        refuse_in_a_child()?;
+        if end(Capture::Number(capture)) {
+            return Ok(());
+        }
+        let text = format!("no capture with the number {capture} is going on");
+        Err(Failed::new(DormantStatus::NotFound, text))
+    })
+}
+
+/// Lets kernels of `peer` use every block on `owner`, those to come as well. With our hooks
+/// preloaded `cudaDeviceEnablePeerAccess` does that.
+#[unsafe(no_mangle)]
+pub extern "C" fn dormant_enable_peer_access(peer: u32, owner: u32) -> DormantStatus {
+    forward!(dormant_enable_peer_access(peer, owner));
+    entry(|| Ok(engine()?.enable_peer_access(Device(peer), Device(owner))?))
+}
+
+/// Takes back what `dormant_enable_peer_access` gave.
+#[unsafe(no_mangle)]
+pub extern "C" fn dormant_disable_peer_access(peer: u32, owner: u32) -> DormantStatus {
+    forward!(dormant_disable_peer_access(peer, owner));
+    entry(|| Ok(engine()?.disable_peer_access(Device(peer), Device(owner))?))
+}

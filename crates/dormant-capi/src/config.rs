@@ -1,0 +1,85 @@
+//! Settings.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use dormant::Config;
+
+use crate::edge::{self, entry, forward};
+use crate::environment;
+use crate::status::Failed;
+use crate::types::{DormantConfig, DormantStatus};
+
+static CHOSEN: Mutex<Option<Config>> = Mutex::new(None);
+
+/// What the engine is opened with: what was configured, else what the environment says.
+pub(crate) fn chosen() -> Config {
+    let chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+    chosen.clone().unwrap_or_else(environment::config)
+}
+
+fn holding() -> Config {
+    edge::opened().map_or_else(chosen, |engine| engine.config().clone())
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn shown(config: &Config) -> DormantConfig {
+    DormantConfig {
+        size: 0,
+        workers: config.workers.and_then(|workers| u32::try_from(workers).ok()).unwrap_or(0),
+        transition_timeout_ms: ms(config.transition_timeout),
+        free_timeout_ms: ms(config.free_timeout),
+        idle_timeout_ms: ms(config.idle_timeout),
+        ranks_on_node: u32::try_from(config.ranks_on_node).unwrap_or(u32::MAX),
+        reserved: 0,
+        host_limit_bytes: config.host_limit_bytes.unwrap_or(0),
+        disk_directory: std::ptr::null(),
+        disk_staging_bytes: 0,
+    }
+}
+
+/// Fills `config` with the settings that hold, or that the first use would take from the environment.
+///
+/// # Safety
+/// `config` is a `DormantConfig` whose `size` is set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_configuration(config: *mut DormantConfig) -> DormantStatus {
+    forward!(dormant_configuration(config));
+    entry(|| {
+        // SAFETY: the caller's promise.
+        unsafe { edge::write_sized(config, shown(&holding())) }
+    })
+}
+
+/// Chooses the settings, before the first use; `WrongState` afterwards. Begin with what
+/// `dormant_configuration` fills in.
+///
+/// # Safety
+/// `config` is a `DormantConfig` whose `size` is set, and what it points to is there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_configure(config: *const DormantConfig) -> DormantStatus {
+    forward!(dormant_configure(config));
+    entry(|| {
+        if config.is_null() {
+            return Err(Failed::invalid("config is NULL"));
+        }
+        if edge::opened().is_some() {
+            let text = "the engine is open already, with other settings";
+            return Err(Failed::new(DormantStatus::WrongState, text));
+        }
+        let mut next = chosen();
+        // SAFETY: the caller's promise; numbers and pointers may be any bytes.
+        let given = unsafe { edge::read_sized(config, shown(&next)) }?;
+        next.workers = usize::try_from(given.workers).ok().filter(|workers| *workers > 0);
+        next.transition_timeout = Duration::from_millis(given.transition_timeout_ms);
+        next.free_timeout = Duration::from_millis(given.free_timeout_ms);
+        next.idle_timeout = Duration::from_millis(given.idle_timeout_ms);
+        next.ranks_on_node = given.ranks_on_node.max(1) as usize;
+        next.host_limit_bytes = Some(given.host_limit_bytes).filter(|bytes| *bytes > 0);
+        *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
+        Ok(())
+    })
+}

@@ -1,0 +1,86 @@
+//! What the environment says: read once, at first use. An empty value means unset; one that makes no
+//! sense is one line on standard error, and the default holds.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use dormant::region::{self, Place, Settings};
+use dormant::{Config, Policy, Tag};
+
+use crate::text::say;
+use crate::tms;
+
+static READY: OnceLock<()> = OnceLock::new();
+
+/// Makes what the environment says hold on every thread that says nothing else.
+pub(crate) fn ready() {
+    READY.get_or_init(|| {
+        region::set_process_default(place());
+    });
+}
+
+fn place() -> Place {
+    let ours = flag("DORMANT_ENABLE").unwrap_or(false);
+    if ours {
+        let mut settings = Settings::default();
+        if let Some(tag) = text("DORMANT_TAG") {
+            settings.tag = Tag::from(tag);
+        }
+        if let Some(name) = text("DORMANT_POLICY") {
+            match name.parse::<Policy>() {
+                Ok(policy) => settings.policy = policy,
+                Err(error) => say(&format!("DORMANT_POLICY is ignored: {error}")),
+            }
+        }
+        return Place { on: true, settings, ..Place::default() };
+    }
+    let mut place = Place { on: flag("TMS_INIT_ENABLE").unwrap_or(false), ..Place::default() };
+    let marks = &mut place.marks;
+    *marks = tms::KNOWN;
+    for (name, mark) in [
+        ("TMS_INIT_ENABLE_CPU_BACKUP", tms::CPU),
+        ("TMS_INIT_ENABLE_DISK_BACKUP", tms::DISK),
+        ("TMS_RETAIN_CPU_BACKUP", tms::RETAIN),
+    ] {
+        if flag(name).unwrap_or(false) {
+            *marks |= mark;
+        }
+    }
+    if let Some(backend) = text("TMS_INIT_CPU_BACKUP_BACKEND") {
+        match backend.as_str() {
+            "pinned" => {}
+            "mmap" => *marks |= tms::MMAP,
+            other => say(&format!(
+                "TMS_INIT_CPU_BACKUP_BACKEND is ignored: `{other}` is neither pinned nor mmap"
+            )),
+        }
+    }
+    place.settings.policy = tms::policy(place.marks);
+    if let Some(directory) = text("TMS_DISK_BACKUP_DIR") {
+        place.settings.directory = Some(Arc::from(Path::new(&directory)));
+    }
+    place
+}
+
+/// The engine's settings.
+pub(crate) fn config() -> Config {
+    Config::from_env()
+}
+
+/// A variable that is set and not empty.
+fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A variable that says yes or no.
+fn flag(name: &str) -> Option<bool> {
+    let value = text(name)?;
+    match value.as_str() {
+        "1" | "true" | "TRUE" | "True" | "yes" | "YES" | "on" | "ON" => Some(true),
+        "0" | "false" | "FALSE" | "False" | "no" | "NO" | "off" | "OFF" => Some(false),
+        other => {
+            say(&format!("{name} is ignored: `{other}` is neither yes nor no"));
+            None
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Which build this is, and the marker by which other files of ours find this one.
+
+use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
+
+use dormant_interpose::{INSTANCE_ABI, Instance, Object, Resolved};
+
+use crate::edge::forward;
+use crate::hooks::HOOKS;
+use crate::text;
+
+static INSTANCE: OnceLock<Instance> = OnceLock::new();
+static RESOLVED: OnceLock<Resolved> = OnceLock::new();
+
+fn build() -> &'static CStr {
+    static BUILD: OnceLock<std::ffi::CString> = OnceLock::new();
+    BUILD.get_or_init(|| text::c_string(&dormant::build_info().to_string()))
+}
+
+fn own() -> &'static Instance {
+    INSTANCE.get_or_init(|| Instance { abi: INSTANCE_ABI, build: build().as_ptr(), hooks: HOOKS })
+}
+
+/// The process's instance, as seen from this file.
+pub(crate) fn resolved() -> &'static Resolved {
+    RESOLVED.get_or_init(|| dormant_interpose::instance(Some(own()), Some(build()), || Ok(())))
+}
+
+/// A function of the instance, if that is in another file.
+pub(crate) fn elsewhere<F: Copy>(name: &CStr, _like: F) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*const ()>()) };
+    let Resolved::Other(_, object) = resolved() else { return None };
+    let address = there(object, name)?;
+    // SAFETY: both files are of one build, so the functions of one name have one type, a function
+    // pointer's by the check above.
+    Some(unsafe { std::mem::transmute_copy::<*mut std::ffi::c_void, F>(&address) })
+}
+
+fn there(object: &Object, name: &CStr) -> Option<*mut std::ffi::c_void> {
+    object.own_symbol(name)
+}
+
+/// What this library says of itself to other files of ours.
+///
+/// # Safety
+/// None.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_instance() -> *const Instance {
+    own()
+}
+
+/// The version, as `0.1.0`. Lives for ever.
+#[unsafe(no_mangle)]
+pub extern "C" fn dormant_version() -> *const c_char {
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => c"",
+        };
+    VERSION.as_ptr()
+}
+
+/// Which build this is, in one line: version, commit, backends, target. Of the file that has the
+/// engine, if that is another one. Lives for ever.
+#[unsafe(no_mangle)]
+pub extern "C" fn dormant_build() -> *const c_char {
+    forward!(dormant_build());
+    build().as_ptr()
+}

@@ -1,0 +1,218 @@
+//! Regions.
+
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::path::Path;
+use std::sync::Arc;
+
+use dormant::region::{self, Entered, Settings};
+use dormant::{Device, Policy};
+
+use crate::edge::{self, entry, forward};
+use crate::environment;
+use crate::status::Failed;
+use crate::text::{self, c_string};
+use crate::types::{DORMANT_POLICY_OWN, DormantCarried, DormantRegion, DormantStatus};
+
+const POLICIES: [&str; 4] = ["discard", "zero", "host", "disk"];
+
+/// A policy by its number.
+pub(crate) fn policy(number: i32) -> Result<Policy, Failed> {
+    let name = usize::try_from(number).ok().and_then(|place| POLICIES.get(place));
+    let name = name.ok_or_else(|| Failed::invalid(format!("no policy has the number {number}")))?;
+    Ok(name.parse()?)
+}
+
+/// A policy's number.
+pub(crate) fn policy_number(policy: Policy) -> i32 {
+    let place = POLICIES.iter().position(|name| *name == policy.name());
+    place.and_then(|place| i32::try_from(place).ok()).unwrap_or(DORMANT_POLICY_OWN)
+}
+
+/// What a region gives to memory.
+///
+/// # Safety
+/// `region` is a `DormantRegion` whose `size` is set, and what it points to is there.
+pub(crate) unsafe fn settings(region: *const DormantRegion) -> Result<Settings, Failed> {
+    if region.is_null() {
+        return Err(Failed::invalid("the region is NULL"));
+    }
+    let otherwise = DormantRegion {
+        size: 0,
+        policy: 0,
+        tag: std::ptr::null(),
+        peers: std::ptr::null(),
+        peer_count: 0,
+        disk_directory: std::ptr::null(),
+    };
+    // SAFETY: the caller's promise; numbers and pointers may be any bytes.
+    let region = unsafe { edge::read_sized(region, otherwise) }?;
+    // SAFETY: the caller's promise.
+    let tag = unsafe { text::text(region.tag, "the tag") }?.unwrap_or("default");
+    if tag.is_empty() {
+        return Err(Failed::invalid("the tag is empty"));
+    }
+    let mut settings = Settings::new(tag, policy(region.policy)?);
+    if !region.peers.is_null() {
+        // SAFETY: the caller's promise.
+        let peers = unsafe { std::slice::from_raw_parts(region.peers, region.peer_count) };
+        settings = settings.with_peers(peers.iter().copied().map(Device));
+    }
+    // SAFETY: the caller's promise.
+    if let Some(directory) = unsafe { text::text(region.disk_directory, "the directory") }? {
+        settings = settings.with_directory(Arc::<Path>::from(Path::new(directory)));
+    }
+    Ok(settings)
+}
+
+/// Enters a region on this thread: memory that is allocated on it from now on gets these settings.
+/// Regions nest. `entered` is for `dormant_region_pop`.
+///
+/// # Safety
+/// `region` is a `DormantRegion` whose `size` is set, and what it points to is there; `entered` can
+/// be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_region_push(
+    region: *const DormantRegion,
+    entered: *mut u64,
+) -> DormantStatus {
+    forward!(dormant_region_push(region, entered));
+    entry(|| {
+        environment::ready();
+        // SAFETY: the caller's promise.
+        let place = unsafe { edge::place(entered, "entered") }?;
+        // SAFETY: the caller's promise.
+        let settings = unsafe { settings(region) }?;
+        *place = region::push_enter(settings).number();
+        Ok(())
+    })
+}
+
+/// Enters a region in which new memory of this thread is not ours.
+///
+/// # Safety
+/// `entered` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_region_push_disabled(entered: *mut u64) -> DormantStatus {
+    forward!(dormant_region_push_disabled(entered));
+    entry(|| {
+        environment::ready();
+        // SAFETY: the caller's promise.
+        *unsafe { edge::place(entered, "entered") }? = region::push_disable().number();
+        Ok(())
+    })
+}
+
+/// Leaves a region of this thread, and those that were entered inside and not left. `NotFound` if
+/// the thread is not in it.
+#[unsafe(no_mangle)]
+pub extern "C" fn dormant_region_pop(entered: u64) -> DormantStatus {
+    forward!(dormant_region_pop(entered));
+    entry(|| {
+        if region::leave(Entered::from_number(entered)) {
+            return Ok(());
+        }
+        let text = format!("this thread is in no region with the number {entered}");
+        Err(Failed::new(DormantStatus::NotFound, text))
+    })
+}
+
+/// What the thread's last `dormant_region_current` pointed to.
+struct Shown {
+    tag: CString,
+    directory: Option<CString>,
+    peers: Vec<u32>,
+}
+
+thread_local! {
+    static SHOWN: RefCell<Option<Shown>> = const { RefCell::new(None) };
+}
+
+/// What holds on this thread now; `on` becomes 1 if new memory is ours, else 0. The texts live until
+/// the thread's next call of this.
+///
+/// # Safety
+/// `region` is a `DormantRegion` whose `size` is set; `on` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_region_current(
+    region: *mut DormantRegion,
+    on: *mut u32,
+) -> DormantStatus {
+    forward!(dormant_region_current(region, on));
+    entry(|| {
+        environment::ready();
+        // SAFETY: the caller's promise.
+        let on = unsafe { edge::place(on, "on") }?;
+        let now = region::place();
+        *on = now.on.into();
+        let directory = now.settings.directory.as_ref();
+        let shown = Shown {
+            tag: c_string(now.settings.tag.as_str()),
+            directory: directory.map(|directory| c_string(&directory.to_string_lossy())),
+            peers: now.settings.peers.iter().map(|peer| peer.0).collect(),
+        };
+        let value = |shown: &Shown| DormantRegion {
+            size: 0,
+            policy: policy_number(now.settings.policy),
+            tag: shown.tag.as_ptr(),
+            peers: shown.peers.as_ptr(),
+            peer_count: shown.peers.len(),
+            disk_directory: shown.directory.as_deref().map_or(std::ptr::null(), |d| d.as_ptr()),
+        };
+        SHOWN.with(|place| {
+            let mut place = place.borrow_mut();
+            // SAFETY: the caller's promise.
+            unsafe { edge::write_sized(region, value(place.insert(shown))) }
+        })
+    })
+}
+
+/// Takes what holds on this thread, to enter it on another one. Give it back with
+/// `dormant_carried_free`.
+///
+/// # Safety
+/// `carried` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_region_carry(carried: *mut *mut DormantCarried) -> DormantStatus {
+    forward!(dormant_region_carry(carried));
+    entry(|| {
+        environment::ready();
+        // SAFETY: the caller's promise.
+        let place = unsafe { edge::place(carried, "carried") }?;
+        *place = Box::into_raw(Box::new(DormantCarried(region::carry())));
+        Ok(())
+    })
+}
+
+/// Enters on this thread what was carried; as often as wanted.
+///
+/// # Safety
+/// `carried` is from `dormant_region_carry` and not given back; `entered` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_carried_push(
+    carried: *const DormantCarried,
+    entered: *mut u64,
+) -> DormantStatus {
+    forward!(dormant_carried_push(carried, entered));
+    entry(|| {
+        // SAFETY: the caller's promise.
+        let carried = unsafe { carried.as_ref() };
+        let carried = carried.ok_or_else(|| Failed::invalid("carried is NULL"))?;
+        // SAFETY: the caller's promise.
+        *unsafe { edge::place(entered, "entered") }? = carried.0.push().number();
+        Ok(())
+    })
+}
+
+/// Gives back what `dormant_region_carry` made. NULL is fine.
+///
+/// # Safety
+/// `carried` is NULL, or from `dormant_region_carry` and not given back before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_carried_free(carried: *mut DormantCarried) {
+    forward!(dormant_carried_free(carried));
+    if !carried.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(carried) });
+    }
+}
