@@ -53,8 +53,9 @@ pub(crate) fn any_real(cuda: &Real, hip: &Real) -> Raw {
     cuda.address().or_else(|| hip.address()).unwrap_or(std::ptr::null_mut())
 }
 
-/// Another function of the runtime that `real` belongs to.
-fn sibling(real: Raw, name: &'static CStr) -> Raw {
+/// Another function of the runtime that `real` belongs to; where `real` is itself somebody's hook,
+/// of a runtime that is loaded.
+fn sibling(api: Api, real: Raw, name: &'static CStr) -> Raw {
     static FOUND: Mutex<Vec<(usize, &CStr, usize)>> = Mutex::new(Vec::new());
     let lock = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     let known = |found: &[(usize, &CStr, usize)]| {
@@ -63,8 +64,14 @@ fn sibling(real: Raw, name: &'static CStr) -> Raw {
     if let Some(known) = known(&lock()) {
         return std::ptr::with_exposed_provenance_mut(known);
     }
-    let found = loaded::at(real).and_then(|object| object.own_symbol(name));
-    let found = found.unwrap_or(std::ptr::null_mut());
+    let libraries = match api {
+        Api::Cuda => CUDA,
+        Api::Hip => HIP,
+    };
+    let found = loaded::at(real)
+        .and_then(|object| object.own_symbol(name))
+        .or_else(|| Real::new(name, libraries).address())
+        .unwrap_or(std::ptr::null_mut());
     lock().push((real.addr(), name, found.expose_provenance()));
     found
 }
@@ -97,7 +104,7 @@ const RELAXED: i32 = 2;
 
 /// Runs something of the runtime in relaxed capture mode: it then breaks no capture.
 fn relaxed<T>(api: Api, real: Raw, run: impl FnOnce() -> T) -> T {
-    let exchange = sibling(real, names(api).exchange_mode);
+    let exchange = sibling(api, real, names(api).exchange_mode);
     let mut mode = RELAXED;
     let exchanged = call_real!(ExchangeModeFn, exchange, &raw mut mode) == 0;
     let result = run();
@@ -117,7 +124,7 @@ fn current_device(api: Api, real: Raw) -> Result<Device, i32> {
     let names = names(api);
     let mut begun = BEGUN.get();
     if !begun[api as usize] {
-        let free = sibling(real, names.free);
+        let free = sibling(api, real, names.free);
         let code = relaxed(api, real, || call_real!(FreeFn, free, std::ptr::null_mut()));
         if code != 0 {
             return Err(code);
@@ -126,7 +133,7 @@ fn current_device(api: Api, real: Raw) -> Result<Device, i32> {
         BEGUN.set(begun);
     }
     let mut device = 0;
-    let get = sibling(real, names.get_device);
+    let get = sibling(api, real, names.get_device);
     let code = call_real!(GetDeviceFn, get, &raw mut device);
     match u32::try_from(device) {
         Ok(device) if code == 0 => Ok(Device(device)),

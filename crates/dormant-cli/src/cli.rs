@@ -1,8 +1,10 @@
 //! The command line.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use dormant::Backend;
 
@@ -27,6 +29,16 @@ exactly on the simulated device, within 64 MiB on a GPU, where other processes a
 
 Exit status: 0 when everything held, 1 when something failed, 2 for a wrong command line.";
 
+const RUN_HELP: &str = "\
+The program gets our library in LD_PRELOAD, before what is there already. Memory that it allocates \
+with cudaMalloc or hipMalloc is then ours in regions, or everywhere with --all, and the program \
+pauses it through the package dormant of Python or the C interface.
+
+The library is looked for beside this program, in ../lib, and in the Python package of the same prefix.
+
+Exit status: the program's own; 127 if there is no such program, 126 if it cannot be run, 1 without \
+a library, 2 for a wrong command line.";
+
 /// GPU memory that can sleep: pause gives the memory back, the address stays.
 #[derive(Debug, Parser)]
 #[command(name = "dormant", version = VERSION.as_str(), after_help = EXIT_STATUS)]
@@ -41,6 +53,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Show the backends, their drivers and devices, and what this build is.
     Info(InfoArgs),
+    /// Run a program whose GPU allocations can sleep.
+    Run(RunArgs),
 }
 
 /// Arguments of `dormant demo`.
@@ -71,6 +85,31 @@ pub(crate) struct InfoArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Arguments of `dormant run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_HELP, override_usage = "dormant run [OPTIONS] -- COMMAND [ARGUMENTS]...")]
+pub(crate) struct RunArgs {
+    /// Make all that the program allocates ours, not only what it allocates in regions.
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// The tag of memory outside regions [default: default].
+    #[arg(long, requires = "all", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) tag: Option<String>,
+
+    /// What happens to the contents of memory outside regions [default: discard].
+    #[arg(long, requires = "all", value_parser = ["discard", "zero", "host", "disk"])]
+    pub(crate) policy: Option<String>,
+
+    /// The file libdormant.so [default: DORMANT_LIBRARY, else the installed one].
+    #[arg(long, value_name = "PATH")]
+    pub(crate) library: Option<PathBuf>,
+
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 fn backend_names() -> impl TypedValueParser<Value = Backend> {

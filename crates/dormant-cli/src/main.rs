@@ -1,4 +1,5 @@
-//! The `dormant` program: what this machine has for pausable GPU memory, and a demonstration.
+//! The `dormant` program: what this machine has for pausable GPU memory, a demonstration, and how to
+//! start a program that has our hooks.
 
 mod backend;
 mod cli;
@@ -7,6 +8,7 @@ mod failure;
 mod identity;
 mod info;
 mod output;
+mod run;
 mod size;
 mod table;
 
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     let well = match &cli.command {
         Command::Demo(args) => demo::run(args, &mut output),
         Command::Info(args) => info::run(args, &mut output),
+        Command::Run(args) => return run::run(args),
     };
     match output.finish() {
         Ok(()) if well => ExitCode::SUCCESS,
