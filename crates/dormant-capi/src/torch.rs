@@ -126,9 +126,11 @@ pub extern "C" fn dormant_hooks_bound() -> u32 {
 }
 
 fn is_hooked(name: &CStr) -> bool {
-    // SAFETY: the name ends with a zero byte.
-    let bound = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    loaded::at(bound).is_some_and(|object| object.is_of_dormant())
+    // The program's own scope. RTLD_DEFAULT would find this library's hook too where it was only
+    // opened for itself, which nothing binds to.
+    loaded::program_symbol(name)
+        .and_then(|bound| loaded::at(bound))
+        .is_some_and(|object| object.is_of_dormant())
 }
 
 macro_rules! slots {

@@ -56,6 +56,13 @@ pub fn at(address: *const c_void) -> Option<Object> {
     objects().into_iter().find(|object| object.contains(address))
 }
 
+/// A symbol as a library that is loaded now binds to it: the program's, a preloaded library's, one of
+/// their dependencies, or of a library opened for all.
+#[must_use]
+pub fn program_symbol(name: &CStr) -> Option<*mut c_void> {
+    Object { path: CString::default(), segments: Vec::new() }.symbol(name)
+}
+
 impl Object {
     /// Whether an address lies in it.
     #[must_use]
@@ -115,5 +122,7 @@ mod tests {
         assert_eq!(at(getpid).unwrap().path, libc.path);
         assert!(libc.own_symbol(c"dormant_no_such_symbol").is_none());
         assert!(objects[0].own_symbol(c"getpid").is_none(), "the program only depends on it");
+        assert_eq!(program_symbol(c"getpid"), Some(getpid));
+        assert!(program_symbol(c"dormant_no_such_symbol").is_none());
     }
 }
