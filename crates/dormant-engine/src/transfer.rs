@@ -98,7 +98,7 @@ pub(crate) fn save_jobs<'a, B: Mapped>(
     into.chunks_mut(CHUNK_BYTES).enumerate().map(move |(index, into)| SaveJob {
         block,
         offset: offset + (index * CHUNK_BYTES) as u64,
-        into,
+        into: into.into(),
     })
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn restore_jobs<'a, B: Mapped>(
     from.chunks(CHUNK_BYTES).enumerate().map(move |(index, from)| RestoreJob {
         block,
         offset: offset + (index * CHUNK_BYTES) as u64,
-        from,
+        from: from.into(),
     })
 }
 
