@@ -49,7 +49,7 @@ fn a_file_that_was_cut_off_leaves_the_tag_asleep_until_it_can_be_read() {
 #[track_caller]
 fn expect_refused(engine: &Engine<Sim>, tag: &str, kind: ErrorKind) -> dormant_engine::Error {
     let before = engine.stats();
-    let error = engine.pause(tag, &PauseOptions::default()).unwrap_err();
+    let error = engine.pause(tag, &PauseOptions::default()).expect_err("it was to be refused");
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.report().is_none() && error.failures().is_empty(), "{error}");
     assert_eq!(engine.stats(), before, "{error}");
