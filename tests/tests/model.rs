@@ -9,7 +9,7 @@ use dormant_engine::{
 use dormant_sim::Sim;
 use proptest::prelude::*;
 
-use support::{Contents, GRANULE, engine_over, free_bytes, read, small};
+use support::{Contents, GRANULE, engine_with_disk, free_bytes, read, small, until};
 
 mod support;
 
@@ -31,7 +31,7 @@ enum Step {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Saved {
     Nothing,
-    Host,
+    Contents,
 }
 
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Model {
             moved += block.granules;
             block.asleep = Some(Saved::Nothing);
             match policy.unwrap_or(block.policy) {
-                Policy::Host => block.asleep = Some(Saved::Host),
+                Policy::Host | Policy::Disk => block.asleep = Some(Saved::Contents),
                 Policy::Zero => block.contents = Contents::Zero,
                 _ => block.contents = Contents::Undefined,
             }
@@ -80,7 +80,7 @@ impl Model {
     }
 
     fn drop_backup(&mut self, tags: &Option<Vec<usize>>) -> u64 {
-        let saved = self.selected(tags).filter(|block| block.asleep == Some(Saved::Host));
+        let saved = self.selected(tags).filter(|block| block.asleep == Some(Saved::Contents));
         saved
             .map(|block| {
                 block.asleep = Some(Saved::Nothing);
@@ -204,7 +204,7 @@ fn compare(engine: &Engine<Sim>, model: &Model) {
         assert_eq!((info.tag.as_str(), info.policy), (TAGS[block.tag], block.policy));
         if let Some(saved) = block.asleep {
             let backup = engine.backup(*address);
-            assert_eq!(backup.is_ok(), saved == Saved::Host, "{block:?}");
+            assert_eq!(backup.is_ok(), saved == Saved::Contents, "{block:?}");
             if let (Ok(backup), Some(want)) = (backup, contents_of(block.bytes, block.contents)) {
                 assert!(*backup == *want, "another backup of {block:?}");
             }
@@ -216,7 +216,7 @@ fn compare(engine: &Engine<Sim>, model: &Model) {
         let at = if block.asleep.is_some() { 2 } else { 0 };
         total[at] += 1;
         total[at + 1] += block.granules * GRANULE;
-        if block.asleep == Some(Saved::Host) {
+        if block.asleep == Some(Saved::Contents) {
             total[4] += 1;
             total[5] += block.bytes;
         }
@@ -255,7 +255,7 @@ fn tags() -> impl Strategy<Value = Option<Vec<usize>>> {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    prop_oneof![Just(Policy::Host), Just(Policy::Zero), Just(Policy::Discard)]
+    prop_oneof![Just(Policy::Host), Just(Policy::Disk), Just(Policy::Zero), Just(Policy::Discard)]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -289,7 +289,9 @@ proptest! {
 
     #[test]
     fn any_sixty_steps_leave_what_a_plain_map_says(steps in prop::collection::vec(step(), 60)) {
-        let (_sim, engine) = engine_over(small().capacity_bytes(GRANULES * GRANULE));
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = small().capacity_bytes(GRANULES * GRANULE);
+        let (_sim, engine) = engine_with_disk(config, directory.path());
         let mut model = Model::default();
         for step in &steps {
             take(&engine, &mut model, step);
@@ -299,5 +301,9 @@ proptest! {
             engine.free(*address).expect("free");
         }
         compare(&engine, &Model::default());
+        until("backups go back", || {
+            let stats = engine.stats();
+            (stats.host_backup_bytes, stats.disk_backup_bytes) == (0, 0)
+        });
     }
 }

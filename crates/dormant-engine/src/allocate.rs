@@ -53,7 +53,7 @@ impl Allocation {
         self
     }
 
-    /// With this directory for contents that are kept on disk.
+    /// With this directory for contents that are kept on disk. It need not exist before the pause.
     pub fn directory(mut self, directory: impl Into<Arc<Path>>) -> Self {
         self.directory = Some(directory.into());
         self

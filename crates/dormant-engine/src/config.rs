@@ -1,12 +1,17 @@
 //! What can be set about an engine.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use dormant_host::process;
+use dormant_host::{LANE_BYTES, process};
 
 /// The most workers that copy for one device: with two chunks of 2 MiB each they keep no more
 /// than 64 MiB of our own copies queued on it, which bounds how long a free has to wait.
 pub const MAX_WORKERS: usize = 16;
+
+/// Workers for one device where contents go to disk or come from there: they wait rather than
+/// work, and a disk wants several requests at once.
+const DISK_WORKERS: usize = 4;
 
 /// Settings of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug)]
@@ -24,6 +29,12 @@ pub struct Config {
     pub ranks_on_node: usize,
     /// The most bytes of host memory that backups may take together. `None`: no limit of ours.
     pub host_limit_bytes: Option<u64>,
+    /// Where contents of the policy `disk` go for which the block names no directory. `None`: the
+    /// system's directory for temporary files, which on many machines is memory.
+    pub disk_directory: Option<PathBuf>,
+    /// The most bytes of staging memory that a pause or resume uses together when contents go to
+    /// disk or come from there. A worker has 4 MiB, and there is at least one.
+    pub disk_staging_bytes: u64,
     /// How long staging buffers and streams stay open after their last use.
     pub idle_timeout: Duration,
 }
@@ -36,24 +47,78 @@ impl Default for Config {
             workers: None,
             ranks_on_node: 1,
             host_limit_bytes: None,
+            disk_directory: None,
+            disk_staging_bytes: 64 << 20,
             idle_timeout: Duration::from_secs(5),
         }
     }
 }
 
 impl Config {
-    /// The defaults, with `LOCAL_WORLD_SIZE` (set by torchrun and its like) taken into account.
+    /// The defaults, with `LOCAL_WORLD_SIZE` (set by torchrun and its like) and
+    /// `DORMANT_DISK_DIR` taken into account.
     #[must_use]
     pub fn from_env() -> Self {
         let ranks = std::env::var("LOCAL_WORLD_SIZE").ok().and_then(|text| text.parse().ok());
-        Self { ranks_on_node: ranks.unwrap_or(1).max(1), ..Self::default() }
+        let directory = std::env::var_os("DORMANT_DISK_DIR").filter(|name| !name.is_empty());
+        Self {
+            ranks_on_node: ranks.unwrap_or(1).max(1),
+            disk_directory: directory.map(PathBuf::from),
+            ..Self::default()
+        }
+    }
+
+    /// Who copies for `devices` devices; `disk`: contents go to disk or come from there.
+    pub(crate) fn crew(&self, devices: usize, disk: bool) -> Crew {
+        let lanes = self.disk_staging_bytes / LANE_BYTES as u64;
+        let most =
+            if disk { usize::try_from(lanes).unwrap_or(usize::MAX).max(1) } else { usize::MAX };
+        let devices = devices.clamp(1, most);
+        let few = if disk && self.workers.is_none() { DISK_WORKERS } else { 1 };
+        let workers = self.workers_for(devices).max(few).min(most / devices);
+        Crew { devices, workers }
     }
 
     /// Workers for each of `devices` devices at work at once, at least one.
-    pub(crate) fn workers_for(&self, devices: usize) -> usize {
+    fn workers_for(&self, devices: usize) -> usize {
         let share = self
             .workers
             .unwrap_or_else(|| process::cpus() / self.ranks_on_node.max(1) / devices.max(1));
         share.clamp(1, MAX_WORKERS)
+    }
+}
+
+/// Who copies in one transition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crew {
+    /// Devices worked on at once.
+    pub(crate) devices: usize,
+    /// Workers for each.
+    pub(crate) workers: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn staging_for_the_disk_stays_under_its_limit_and_a_disk_gets_several_requests() {
+        let mut config = Config { workers: Some(16), ..Config::default() };
+        let crew = |config: &Config, devices, disk| {
+            let Crew { devices, workers } = config.crew(devices, disk);
+            (devices, workers)
+        };
+        assert_eq!(crew(&config, 2, false), (2, 16));
+        assert_eq!(crew(&config, 1, true), (1, 16));
+        assert_eq!(crew(&config, 2, true), (2, 8));
+        assert_eq!(crew(&config, 3, true), (3, 5));
+        config.disk_staging_bytes = 8 << 20;
+        assert_eq!(crew(&config, 3, true), (2, 1));
+        config.disk_staging_bytes = 0;
+        assert_eq!(crew(&config, 3, true), (1, 1));
+        let shared = Config { ranks_on_node: 1 << 20, ..Config::default() };
+        assert_eq!(crew(&shared, 1, false), (1, 1));
+        assert_eq!(crew(&shared, 1, true), (1, 4));
+        assert_eq!(crew(&Config { workers: Some(1), ..shared }, 1, true), (1, 1));
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use allocator_core::{ActiveBlock, Address, Deadline, Driver, ErrorKind, Operation};
+use allocator_core::{ActiveBlock, Address, Deadline, Device, Driver, ErrorKind, Operation};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lookup::BlockInfo;
 use crate::registry::{BlockState, Resting, Taken};
-use crate::stash::{Backup, Stash};
+use crate::stash::{Backup, HostCopy, Stash};
 use crate::sync::lock;
 use crate::transfer::{self, restore_jobs, save_jobs};
 
@@ -83,68 +83,101 @@ impl<D: Driver> Engine<D> {
 
     /// The saved contents of a paused block, or of a poisoned one whose contents had been saved.
     /// They stay readable as long as the [`Backup`] lives; after a resume they are an old copy.
+    /// What is on disk is read into host memory anew by each call, and counts against
+    /// [`Config::host_limit_bytes`](crate::Config::host_limit_bytes).
     ///
     /// # Errors
     /// `NotFound` where no block starts; `WrongState` when the block is active, or sleeps without
-    /// saved contents; `Busy` while a transition is at it; `Forked` in a forked child.
+    /// saved contents; `Busy` while a transition is at it; `Forked` in a forked child; for
+    /// contents on disk also `Io`, and `HostMemory` over the limit.
     pub fn backup(&self, address: Address) -> Result<Backup> {
         self.admit("backup")?;
+        let failed =
+            |cause: allocator_core::Error| Error::new("backup", cause.with_address(address));
+        let (stash, device) = self.stash_at(address).map_err(failed)?;
+        self.lend(stash, device).map_err(failed)
+    }
+
+    /// What holds the saved contents of a block. The registry is let go of before anything is read.
+    fn stash_at(&self, address: Address) -> allocator_core::Result<(Stash, Device)> {
+        let refused =
+            |kind, text: String| Err(allocator_core::Error::new(kind, Operation::Engine, text));
         let registry = lock(&self.registry);
-        let refused = |kind, text: String| {
-            let cause = allocator_core::Error::new(kind, Operation::Engine, text);
-            Error::new("backup", cause.with_address(address))
+        let found = registry.find(address).filter(|(start, ..)| *start == address);
+        let Some((_, facts, _)) = found else {
+            return refused(ErrorKind::NotFound, "no block starts there".to_owned());
         };
-        let nothing = || refused(ErrorKind::NotFound, "no block starts there".to_owned());
-        let (_, facts, _) =
-            registry.find(address).filter(|(start, ..)| *start == address).ok_or_else(nothing)?;
-        let Some(resting) = registry.resting(address) else {
-            return Err(refused(ErrorKind::Busy, "a transition is at the block".to_owned()));
-        };
-        let stash = match resting {
-            Resting::Active(_) => {
+        let stash = match registry.resting(address) {
+            None => return refused(ErrorKind::Busy, "a transition is at the block".to_owned()),
+            Some(Resting::Active(_)) => {
                 let text = format!("the block of `{}` is active", facts.tag);
-                return Err(refused(ErrorKind::WrongState, text));
+                return refused(ErrorKind::WrongState, text);
             }
-            Resting::Paused(block) => block.stash(),
-            Resting::Poisoned(remnant) => remnant.stash(),
+            Some(Resting::Paused(block)) => block.stash(),
+            Some(Resting::Poisoned(remnant)) => remnant.stash(),
         };
         match stash {
-            Some(Stash::Host(copy)) => Ok(Backup { copy: Arc::clone(copy), device: facts.device }),
+            Some(stash) if stash.saved_bytes() > 0 => Ok((stash.clone(), facts.device)),
             other => {
                 let policy = other.map_or("dropped", |stash| stash.policy().name());
                 let text = format!("the block of `{}` has no saved contents: {policy}", facts.tag);
-                Err(refused(ErrorKind::WrongState, text))
+                refused(ErrorKind::WrongState, text)
             }
         }
+    }
+
+    /// Lends saved contents out; those on disk are read for it.
+    fn lend(&self, stash: Stash, device: Device) -> allocator_core::Result<Backup> {
+        let copy = match stash {
+            Stash::Host(copy) => copy,
+            Stash::Disk(copy) => {
+                let (pieces, charge) = self.take_host_memory(&[copy.extent_bytes()])?;
+                let mut piece = pieces.into_iter().next().ok_or_else(no_contents)?;
+                copy.read(&mut piece).map_err(|error| error.with_device(device))?;
+                Arc::new(HostCopy::new(piece, copy.bytes(), charge))
+            }
+            Stash::Discarded | Stash::Zeroed => return Err(no_contents()),
+        };
+        Ok(Backup { copy, device })
     }
 
     /// The saved contents of blocks that are poisoned, with what they were: the only copies there
     /// are. Among them those whose address the driver has lost, which [`backup`](Self::backup)
     /// cannot reach once it belongs to another block. [`drop_backup`](Self::drop_backup) lets go
-    /// of them.
+    /// of them. Contents on disk that cannot be read, or find no host memory, are left out.
     #[must_use]
     pub fn lost_backups(&self) -> Vec<(BlockInfo, Backup)> {
         if self.admit("lost backups").is_err() {
             return Vec::new();
         }
-        let registry = lock(&self.registry);
-        let placed = registry.iter().filter_map(|(address, facts, _, resting)| match resting {
-            Some(Resting::Poisoned(remnant)) => Some((address, facts, remnant)),
-            _ => None,
-        });
-        let displaced = registry
-            .displaced()
-            .iter()
-            .map(|(address, facts, remnant)| (*address, &**facts, remnant));
-        placed
-            .chain(displaced)
-            .filter_map(|(address, facts, remnant)| match remnant.stash() {
-                Some(Stash::Host(copy)) => Some((
-                    BlockInfo::of(address, facts, BlockState::Poisoned),
-                    Backup { copy: Arc::clone(copy), device: facts.device },
-                )),
+        let lost: Vec<_> = {
+            let registry = lock(&self.registry);
+            let placed = registry.iter().filter_map(|(address, facts, _, resting)| match resting {
+                Some(Resting::Poisoned(remnant)) => Some((address, facts, remnant)),
                 _ => None,
+            });
+            let displaced = registry
+                .displaced()
+                .iter()
+                .map(|(address, facts, remnant)| (*address, &**facts, remnant));
+            placed
+                .chain(displaced)
+                .filter_map(|(address, facts, remnant)| {
+                    let stash = remnant.stash().filter(|stash| stash.saved_bytes() > 0)?;
+                    Some((BlockInfo::of(address, facts, BlockState::Poisoned), stash.clone()))
+                })
+                .collect()
+        };
+        lost.into_iter()
+            .filter_map(|(info, stash)| {
+                let backup = self.lend(stash, info.device).ok()?;
+                Some((info, backup))
             })
             .collect()
     }
+}
+
+fn no_contents() -> allocator_core::Error {
+    let text = "there are no saved contents";
+    allocator_core::Error::new(ErrorKind::WrongState, Operation::Engine, text)
 }

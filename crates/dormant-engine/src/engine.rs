@@ -13,6 +13,7 @@ use dormant_host::process;
 
 use crate::capture::Captures;
 use crate::config::Config;
+use crate::disk::Disks;
 use crate::error::{Error, Holder, Result};
 use crate::free::UNTOLD_TIMEOUT;
 use crate::peers::Peers;
@@ -44,6 +45,7 @@ pub struct Engine<D: Driver> {
     /// driver says.
     pub(crate) keepers: Mutex<BTreeSet<Device>>,
     pub(crate) ledger: Ledger,
+    pub(crate) disks: Disks,
     pub(crate) lanes: Arc<Lanes<D>>,
     pub(crate) reaper: Reaper<D>,
     /// Active blocks freed during a capture.
@@ -70,6 +72,7 @@ impl<D: Driver> Engine<D> {
             pieces: Pieces::default(),
             keepers: Mutex::default(),
             ledger: Ledger::default(),
+            disks: Disks::default(),
             lanes,
             reaper,
             deferred: Mutex::default(),

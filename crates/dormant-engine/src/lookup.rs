@@ -64,7 +64,7 @@ pub struct TagStats {
     pub moving: Amount,
     /// Blocks that the driver left in an unknown state, physical bytes.
     pub poisoned: Amount,
-    /// Logical bytes saved in host memory for blocks that sleep.
+    /// Logical bytes saved in host memory or on disk for blocks that sleep.
     pub saved: Amount,
 }
 
@@ -75,6 +75,9 @@ pub struct Stats {
     pub tags: Vec<TagStats>,
     /// Host memory charged for backups, in bytes of whole pages; falls when they have gone back.
     pub host_backup_bytes: u64,
+    /// Disk space that backups take, in bytes of whole sectors of 4096; falls when they have gone
+    /// back.
+    pub disk_backup_bytes: u64,
     /// Active blocks whose free waits for a capture to end, or for the device.
     pub deferred_frees: u64,
     /// Frees that failed where nobody could be told.
@@ -152,6 +155,7 @@ impl<D: Driver> Engine<D> {
         drop(registry);
         stats.tags = tags.into_values().collect();
         stats.host_backup_bytes = self.ledger.charged_bytes();
+        stats.disk_backup_bytes = self.disks.charged_bytes();
         stats.deferred_frees = lock(&self.deferred).len() as u64;
         stats.failed_frees = self.failed_frees.load(Ordering::Relaxed);
         stats

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use allocator_core::{ActiveBlock, Deadline, Device, Driver, ErrorKind, Operation, Stuck};
-use dormant_host::{Piece, carve, whole_pages};
+use allocator_core::{ActiveBlock, Deadline, Device, Driver, Stuck};
 
 use crate::engine::{Engine, RestingBlock};
 use crate::error::{Error, Failure, Result, failure_of};
@@ -11,10 +10,10 @@ use crate::free::UNTOLD_TIMEOUT;
 use crate::policy::Policy;
 use crate::registry::{Resting, Snapshot, Taken};
 use crate::report::{DeviceReport, Phases, Report, Tally};
-use crate::stash::{Charge, HostCopy, Stash};
+use crate::stash::Stash;
 use crate::sync::lock;
 use crate::tag::Selection;
-use crate::transfer::{self, Copied, each_device, save_jobs};
+use crate::transfer::each_device;
 
 /// How to pause.
 #[derive(Clone, Debug, Default)]
@@ -44,13 +43,13 @@ impl PauseOptions {
 }
 
 /// The blocks of one device on their way.
-struct Group<D: Driver> {
-    device: Device,
+pub(crate) struct Group<D: Driver> {
+    pub(crate) device: Device,
     vacate: bool,
     /// In pairs with `stashes`.
-    awake: Vec<Taken<ActiveBlock<D>>>,
-    stashes: Vec<Stash>,
-    done: Vec<Taken<RestingBlock<D>>>,
+    pub(crate) awake: Vec<Taken<ActiveBlock<D>>>,
+    pub(crate) stashes: Vec<Stash>,
+    pub(crate) done: Vec<Taken<RestingBlock<D>>>,
     failures: Vec<Failure>,
     tally: Tally,
 }
@@ -66,7 +65,8 @@ impl<D: Driver> Engine<D> {
     ///
     /// # Errors
     /// `Busy`: another transition or work in flight at the deadline, or, at once, a known capture;
-    /// `EarlierWorkFailed`, `DeviceLost`; `HostMemory`: no room for the backups; a copy's error;
+    /// `EarlierWorkFailed`, `DeviceLost`; `HostMemory`: no room for the backups; `Io`: a full
+    /// disk, or a directory that cannot be used; a copy's error;
     /// after the commit the first failed block's error, with [`Error::failures`] and
     /// [`Error::report`].
     pub fn pause(&self, selection: impl Into<Selection>, options: &PauseOptions) -> Result<Report> {
@@ -212,111 +212,6 @@ impl<D: Driver> Engine<D> {
         }
         Ok(groups)
     }
-
-    /// Everything before the commit: take host memory, quiesce, copy. On failure the groups hold
-    /// all their blocks and nothing else.
-    fn save_all(
-        &self,
-        groups: &mut [Group<D>],
-        policy: Option<Policy>,
-        deadline: Deadline,
-        phases: &mut Phases,
-    ) -> allocator_core::Result<Copied> {
-        if groups.is_empty() {
-            return Ok(Copied::default());
-        }
-        let step = Instant::now();
-        let policy_of = |taken: &Taken<ActiveBlock<D>>| policy.unwrap_or(taken.facts.policy);
-        let sizes: Vec<u64> = groups
-            .iter()
-            .flat_map(|group| &group.awake)
-            .filter(|taken| policy_of(taken) == Policy::Host)
-            .map(|taken| taken.facts.bytes)
-            .collect();
-        let (mut pieces, mut charge) = self.take_host_memory(&sizes)?;
-        phases.create = step.elapsed();
-
-        let step = Instant::now();
-        let quiesced = self.captures.quiesce(|| {
-            each_device(groups, |group| self.driver.quiesce(group.device, deadline))
-                .into_iter()
-                .collect::<allocator_core::Result<Vec<()>>>()
-        });
-        quiesced.ok_or_else(capturing)??;
-        phases.quiesce = step.elapsed();
-
-        let step = Instant::now();
-        let mut copies = pieces.iter_mut();
-        let mut jobs = Vec::new();
-        for taken in groups.iter().flat_map(|group| &group.awake) {
-            if policy_of(taken) == Policy::Host
-                && let Some(piece) = copies.next()
-            {
-                jobs.extend(save_jobs(&taken.block, 0, piece));
-            }
-        }
-        let copied = transfer::save(&self.lanes, &self.config, jobs);
-        if !sizes.is_empty() {
-            self.reaper.staging_was_used();
-        }
-        let copied = copied?;
-        phases.copy = step.elapsed();
-
-        let mut pieces = pieces.into_iter();
-        for group in groups {
-            group.stashes.reserve(group.awake.len());
-            group.done.reserve(group.awake.len());
-            for taken in &group.awake {
-                let stash = match policy_of(taken) {
-                    Policy::Discard => Stash::Discarded,
-                    Policy::Zero => Stash::Zeroed,
-                    Policy::Host => match pieces.next() {
-                        Some(piece) => {
-                            let charge = charge.split(charged_bytes(taken.facts.bytes));
-                            Stash::Host(HostCopy::new(piece, charge).into())
-                        }
-                        None => Stash::Discarded, // There is one piece for each such block.
-                    },
-                };
-                group.stashes.push(stash);
-            }
-        }
-        Ok(copied)
-    }
-
-    /// Charges and maps host memory for backups of these sizes, before anything is touched.
-    fn take_host_memory(&self, sizes: &[u64]) -> allocator_core::Result<(Vec<Piece>, Charge)> {
-        let refused = |bytes, text: String| {
-            allocator_core::Error::new(ErrorKind::HostMemory, Operation::Engine, text)
-                .with_bytes(bytes)
-        };
-        let mut pages = sizes.iter().map(|bytes| charged_bytes(*bytes));
-        let bytes = pages.try_fold(0_u64, u64::checked_add);
-        let bytes = bytes.ok_or_else(|| refused(u64::MAX, "the backups overflow".to_owned()))?;
-        let limit = self.config.host_limit_bytes;
-        let charge = self.ledger.charge(bytes, limit).map_err(|charged| {
-            let limit = limit.unwrap_or(u64::MAX);
-            refused(
-                bytes,
-                format!("backups may take {limit} bytes together, and take {charged} already"),
-            )
-        })?;
-        let sizes = sizes.iter().map(|bytes| usize::try_from(*bytes).unwrap_or(usize::MAX));
-        Ok((carve(sizes)?, charge))
-    }
-}
-
-/// What a backup of this size takes of host memory: whole pages.
-fn charged_bytes(bytes: u64) -> u64 {
-    usize::try_from(bytes).map_or(u64::MAX, |bytes| whole_pages(bytes) as u64)
-}
-
-fn capturing() -> allocator_core::Error {
-    allocator_core::Error::new(
-        ErrorKind::Busy,
-        Operation::Engine,
-        "a stream capture is going on, which waiting for the device would break",
-    )
 }
 
 /// Detaches one block: the commit. A refusal leaves the whole pause undone.

@@ -127,7 +127,7 @@ impl<D: Driver> Engine<D> {
     }
 
     /// Forgets the saved contents of every paused block of a selection, and of poisoned ones: it
-    /// will wake with undefined contents, and the host memory is given back, once no
+    /// will wake with undefined contents, and the host memory or disk space is given back, once no
     /// [`Backup`](crate::Backup) of it is lent out any more. Returns the bytes that were saved.
     ///
     /// # Errors

@@ -17,16 +17,23 @@ pub enum Policy {
     Zero,
     /// Copied to host memory at pause and back at resume.
     Host,
+    /// Written to a file at pause and read back at resume. The file has no name and is gone with
+    /// the process. Its directory: [`Allocation::directory`](crate::Allocation::directory), else
+    /// [`Config::disk_directory`](crate::Config::disk_directory).
+    Disk,
 }
 
 impl Policy {
-    /// Its name: `discard`, `zero`, `host`.
+    const ALL: [Self; 4] = [Self::Discard, Self::Zero, Self::Host, Self::Disk];
+
+    /// Its name: `discard`, `zero`, `host`, `disk`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Discard => "discard",
             Self::Zero => "zero",
             Self::Host => "host",
+            Self::Disk => "disk",
         }
     }
 }
@@ -41,16 +48,13 @@ impl FromStr for Policy {
     type Err = allocator_core::Error;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        [Self::Discard, Self::Zero, Self::Host]
-            .into_iter()
-            .find(|policy| policy.name() == name)
-            .ok_or_else(|| {
-                allocator_core::Error::new(
-                    ErrorKind::InvalidArgument,
-                    Operation::Engine,
-                    format!("no policy is called `{name}`; there are discard, zero and host"),
-                )
-            })
+        Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| {
+            allocator_core::Error::new(
+                ErrorKind::InvalidArgument,
+                Operation::Engine,
+                format!("no policy is called `{name}`; there are discard, zero, host and disk"),
+            )
+        })
     }
 }
 
@@ -60,7 +64,7 @@ mod tests {
 
     #[test]
     fn every_policy_is_read_back_from_its_name_and_others_are_refused() {
-        for policy in [Policy::Discard, Policy::Zero, Policy::Host] {
+        for policy in Policy::ALL {
             assert_eq!(policy.name().parse::<Policy>().unwrap(), policy);
         }
         assert_eq!("disc".parse::<Policy>().unwrap_err().kind(), ErrorKind::InvalidArgument);

@@ -1,5 +1,5 @@
 //! The background thread that lets go of things: backups after a resume (unmapping 16 GiB takes
-//! tens of milliseconds), and staging that has been idle.
+//! tens of milliseconds, giving a file's space back may take longer), and staging that has been idle.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -73,6 +73,8 @@ impl<D: Driver> Reaper<D> {
             let _ = new.send(task);
             *sender = Some(new);
         }
+        // What nobody took goes here, when nothing is locked.
+        drop(sender);
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     pub(crate) physical_bytes: u64,
     /// Devices with access beside the owner, as the region named them.
     pub(crate) peers: Vec<Device>,
-    /// Where contents go that are kept on disk.
+    /// Where contents go that are kept on disk. `None`: where the engine's settings say.
     pub(crate) directory: Option<Arc<Path>>,
 }
 

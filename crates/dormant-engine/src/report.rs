@@ -36,7 +36,7 @@ pub struct TagReport {
     pub device: Device,
     /// Physical bytes given back by a pause, or taken by a resume.
     pub moved: Amount,
-    /// Logical bytes copied to the host by a pause, or back by a resume.
+    /// Logical bytes saved in host memory or on disk by a pause, or brought back by a resume.
     pub copied: Amount,
     /// Logical bytes set to zero by a resume.
     pub zeroed: Amount,
@@ -100,7 +100,7 @@ pub struct Phases {
     pub turn: Duration,
     /// Pause: waiting for work in flight.
     pub quiesce: Duration,
-    /// Pause: taking host memory. Resume: creating physical memory.
+    /// Pause: taking host memory and disk space. Resume: creating physical memory.
     pub create: Duration,
     /// Pause: unmapping and releasing. Resume: mapping.
     pub map: Duration,
@@ -138,7 +138,7 @@ impl Report {
         self.sum(|tag| tag.moved)
     }
 
-    /// Logical bytes copied to the host by a pause, or back by a resume.
+    /// Logical bytes saved in host memory or on disk by a pause, or brought back by a resume.
     #[must_use]
     pub fn copied(&self) -> Amount {
         self.sum(|tag| tag.copied)

@@ -15,7 +15,7 @@ use crate::report::{DeviceReport, Phases, Report, Tally};
 use crate::stash::Stash;
 use crate::sync::lock;
 use crate::tag::Selection;
-use crate::transfer::{self, Copied, each_device, restore_jobs};
+use crate::transfer::{self, Copied, each_device, read_jobs, restore_jobs};
 
 /// How to resume.
 #[derive(Clone, Debug, Default)]
@@ -72,7 +72,8 @@ impl<D: Driver> Engine<D> {
     ///
     /// # Errors
     /// `OutOfMemory` or `TooLarge`, with what was wanted in all, what is free and who holds it;
-    /// `Busy` when another transition was not over at the deadline; else the driver's error.
+    /// `Io` when a file could not be read; `Busy` when another transition was not over at the
+    /// deadline; else the driver's error.
     pub fn resume(
         &self,
         selection: impl Into<Selection>,
@@ -214,8 +215,12 @@ impl<D: Driver> Engine<D> {
     fn restore_all(&self, groups: &[Group<D>]) -> Result<Copied, (Device, allocator_core::Error)> {
         let mut jobs = Vec::new();
         for taken in groups.iter().flat_map(|group| &group.mapped) {
-            if let Some(Stash::Host(copy)) = taken.block.stash() {
-                jobs.extend(restore_jobs(&taken.block, 0, copy.bytes()));
+            match taken.block.stash() {
+                Some(Stash::Host(copy)) => {
+                    jobs.extend(restore_jobs(&taken.block, 0, copy.bytes()));
+                }
+                Some(Stash::Disk(copy)) => jobs.extend(read_jobs(&taken.block, copy.parts())),
+                Some(Stash::Discarded | Stash::Zeroed) | None => {}
             }
         }
         let device = |error: &allocator_core::Error| {
@@ -244,7 +249,7 @@ impl<D: Driver> Engine<D> {
                 let report = tally.of(&facts);
                 report.moved.add(facts.physical_bytes);
                 match &stash {
-                    Some(Stash::Host(_)) => report.copied.add(facts.bytes),
+                    Some(Stash::Host(_) | Stash::Disk(_)) => report.copied.add(facts.bytes),
                     Some(Stash::Zeroed) => report.zeroed.add(facts.bytes),
                     Some(Stash::Discarded) | None => {}
                 }

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use allocator_core::Device;
 use dormant_host::Piece;
 
+use crate::disk::DiskCopy;
 use crate::policy::Policy;
 
 /// What was done with the contents at pause. A block without a stash wakes with undefined
 /// contents.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Stash {
     /// Nothing is kept, nothing is promised.
     Discarded,
@@ -19,6 +20,8 @@ pub(crate) enum Stash {
     Zeroed,
     /// A copy in host memory.
     Host(Arc<HostCopy>),
+    /// A copy in a file.
+    Disk(Arc<DiskCopy>),
 }
 
 impl Stash {
@@ -27,12 +30,14 @@ impl Stash {
             Self::Discarded => Policy::Discard,
             Self::Zeroed => Policy::Zero,
             Self::Host(_) => Policy::Host,
+            Self::Disk(_) => Policy::Disk,
         }
     }
 
     pub(crate) fn saved_bytes(&self) -> u64 {
         match self {
-            Self::Host(copy) => copy.piece.len() as u64,
+            Self::Host(copy) => copy.bytes().len() as u64,
+            Self::Disk(copy) => copy.bytes(),
             Self::Discarded | Self::Zeroed => 0,
         }
     }
@@ -42,20 +47,23 @@ impl Stash {
 #[derive(Debug)]
 pub(crate) struct HostCopy {
     piece: Piece,
+    /// The length of the contents; behind them there may be padding.
+    bytes: usize,
     _charge: Charge,
 }
 
 impl HostCopy {
-    pub(crate) fn new(piece: Piece, charge: Charge) -> Self {
-        Self { piece, _charge: charge }
+    pub(crate) fn new(piece: Piece, bytes: u64, charge: Charge) -> Self {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(piece.len());
+        Self { piece, bytes, _charge: charge }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.piece
+        &self.piece[..self.bytes]
     }
 }
 
-/// The count of host memory that backups take.
+/// The count of host memory, or of disk space, that backups take.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger(Arc<AtomicU64>);
 
@@ -97,7 +105,7 @@ impl Drop for Charge {
     }
 }
 
-/// The saved contents of a paused block, lent out: the bytes live as long as this does, also when
+/// The saved contents of a paused block, lent out in host memory: the bytes live as long as this does, also when
 /// the block is resumed or freed meanwhile. After the resume they are an old copy.
 #[derive(Clone, Debug)]
 pub struct Backup {

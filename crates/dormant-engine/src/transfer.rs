@@ -1,4 +1,4 @@
-//! Copies between blocks and host memory, by several workers on each device.
+//! Copies between blocks and host memory or files, by several workers on each device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use allocator_core::{Device, Driver, Error, ErrorKind, Mapped, Operation, Result};
-use dormant_host::{CHUNK_BYTES, Lane, RestoreJob, SaveJob};
+use dormant_host::{CHUNK_BYTES, ExtentPart, Lane, RestoreJob, SaveJob, Source, Target};
 
 use crate::config::{Config, MAX_WORKERS};
 use crate::sync::{Mutex, lock};
@@ -98,7 +98,7 @@ pub(crate) fn save_jobs<'a, B: Mapped>(
     into.chunks_mut(CHUNK_BYTES).enumerate().map(move |(index, into)| SaveJob {
         block,
         offset: offset + (index * CHUNK_BYTES) as u64,
-        into,
+        into: into.into(),
     })
 }
 
@@ -111,8 +111,24 @@ pub(crate) fn restore_jobs<'a, B: Mapped>(
     from.chunks(CHUNK_BYTES).enumerate().map(move |(index, from)| RestoreJob {
         block,
         offset: offset + (index * CHUNK_BYTES) as u64,
-        from,
+        from: from.into(),
     })
+}
+
+/// The jobs that save a block in these parts of a file.
+pub(crate) fn write_jobs<'a, B: Mapped>(
+    block: &'a B,
+    parts: impl Iterator<Item = ExtentPart<'a>>,
+) -> impl Iterator<Item = SaveJob<'a, B>> {
+    parts.map(move |part| SaveJob { block, offset: part.offset(), into: Target::Disk(part) })
+}
+
+/// The jobs that restore a block from these parts of a file.
+pub(crate) fn read_jobs<'a, B: Mapped>(
+    block: &'a B,
+    parts: impl Iterator<Item = ExtentPart<'a>>,
+) -> impl Iterator<Item = RestoreJob<'a, B>> {
+    parts.map(move |part| RestoreJob { block, offset: part.offset(), from: Source::Disk(part) })
 }
 
 /// Copies from blocks; everything has ended when this returns, also with an error.
@@ -121,7 +137,9 @@ pub(crate) fn save<D: Driver, B: Mapped<Driver = D>>(
     config: &Config,
     jobs: Vec<SaveJob<'_, B>>,
 ) -> Result<Copied> {
-    run(lanes, config, jobs, |job| job.block.device(), |lane, queue| lane.save(|| queue.next()))
+    let disk = jobs.iter().any(|job| matches!(job.into, Target::Disk(_)));
+    let work = |lane: &mut Lane<D>, queue: &Queue<'_, _>| lane.save(|| queue.next());
+    run(lanes, config, jobs, disk, |job| job.block.device(), work)
 }
 
 /// Copies to blocks; everything has ended when this returns, also with an error.
@@ -130,7 +148,9 @@ pub(crate) fn restore<D: Driver, B: Mapped<Driver = D>>(
     config: &Config,
     jobs: Vec<RestoreJob<'_, B>>,
 ) -> Result<Copied> {
-    run(lanes, config, jobs, |job| job.block.device(), |lane, queue| lane.restore(|| queue.next()))
+    let disk = jobs.iter().any(|job| matches!(job.from, Source::Disk(_)));
+    let work = |lane: &mut Lane<D>, queue: &Queue<'_, _>| lane.restore(|| queue.next());
+    run(lanes, config, jobs, disk, |job| job.block.device(), work)
 }
 
 /// The jobs of one device, for its workers to take from.
@@ -164,6 +184,7 @@ fn run<D: Driver, J: Send>(
     lanes: &Lanes<D>,
     config: &Config,
     jobs: Vec<J>,
+    disk: bool,
     device_of: impl Fn(&J) -> Device,
     work: impl Fn(&mut Lane<D>, &Queue<'_, J>) -> Result<u64> + Sync,
 ) -> Result<Copied> {
@@ -171,7 +192,7 @@ fn run<D: Driver, J: Send>(
     for job in jobs {
         by_device.entry(device_of(&job)).or_default().push(job);
     }
-    let most = config.workers_for(by_device.len());
+    let crew = config.crew(by_device.len(), disk);
     let stop = AtomicBool::new(false);
     let queues: Vec<_> = by_device
         .into_iter()
@@ -195,21 +216,26 @@ fn run<D: Driver, J: Send>(
     };
     let mut copied = Copied::default();
     let mut ended = Vec::new();
-    std::thread::scope(|scope| {
-        let mut running = Vec::new();
-        for queue in &queues {
-            let worker = &worker;
-            for _ in 0..most.min(queue.left()) {
-                let spawned = std::thread::Builder::new()
-                    .name("dormant-copy".to_owned())
-                    .spawn_scoped(scope, move || worker(queue));
-                running.extend(spawned.ok());
+    for queues in queues.chunks(crew.devices) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        std::thread::scope(|scope| {
+            let mut running = Vec::new();
+            for queue in queues {
+                let worker = &worker;
+                for _ in 0..crew.workers.min(queue.left()) {
+                    let spawned = std::thread::Builder::new()
+                        .name("dormant-copy".to_owned())
+                        .spawn_scoped(scope, move || worker(queue));
+                    running.extend(spawned.ok());
+                }
             }
-        }
-        for thread in running {
-            ended.push(thread.join().unwrap_or_else(|_| Ended::Failed(worker_panicked())));
-        }
-    });
+            for thread in running {
+                ended.push(thread.join().unwrap_or_else(|_| Ended::Failed(worker_panicked())));
+            }
+        });
+    }
     let mut no_lane = None;
     for end in ended {
         match end {

@@ -3,17 +3,26 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use allocator_core::{Error, ErrorKind, Operation, Result};
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, open};
+use rustix::fs::{
+    FallocateFlags, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstatvfs,
+    ftruncate, open,
+};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+/// The least space that is asked for at a time when signals interrupt.
+const SMALLEST_STEP: u64 = 64 << 20;
 
 /// A file that is gone when it is closed, also after a crash: made without a name where the file
 /// system can (`O_TMPFILE`), else unlinked at once.
 #[derive(Debug)]
 pub struct UnnamedFile {
     file: File,
-    bytes: u64,
+    /// Whether reads and writes go past the page cache.
+    direct: AtomicBool,
 }
 
 fn failed(what: &str, path: &Path, errno: impl std::fmt::Display) -> Error {
@@ -22,12 +31,11 @@ fn failed(what: &str, path: &Path, errno: impl std::fmt::Display) -> Error {
 }
 
 impl UnnamedFile {
-    /// Makes a file of `bytes` in `directory` and makes sure of its space. The directory is made
-    /// if it is missing.
+    /// Makes an empty file in `directory`, which is made if it is missing.
     ///
     /// # Errors
-    /// `Io`: no permission, a full disk (nothing is left then), a path that is no directory.
-    pub fn create_in(directory: &Path, bytes: u64) -> Result<Self> {
+    /// `Io`: no permission, a path that is no directory.
+    pub fn create_in(directory: &Path) -> Result<Self> {
         std::fs::create_dir_all(directory)
             .map_err(|error| failed("making the directory", directory, error))?;
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
@@ -40,17 +48,7 @@ impl UnnamedFile {
             }
             Err(errno) => return Err(failed("making a file", directory, errno)),
         };
-        if bytes > 0 {
-            match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-                Ok(()) => {}
-                // No space can be promised here; writing will tell.
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-                Err(errno) => {
-                    return Err(failed("taking space", directory, errno).with_bytes(bytes));
-                }
-            }
-        }
-        Ok(Self { file: File::from(file), bytes })
+        Ok(Self { file: File::from(file), direct: AtomicBool::new(false) })
     }
 
     fn named_then_unlinked(
@@ -73,10 +71,107 @@ impl UnnamedFile {
         Err(failed("making a file", directory, "every name is taken"))
     }
 
-    /// The size it was made with, in bytes.
+    /// From now on reads and writes go past the page cache, if the file system takes that;
+    /// returns whether it does. The buffers, offsets and lengths must then be multiples of the
+    /// disk's sector; where one is not, the file goes back to ordinary reads and writes.
+    pub fn go_direct(&self) -> bool {
+        let switched = fcntl_getfl(&self.file)
+            .and_then(|flags| fcntl_setfl(&self.file, flags | OFlags::DIRECT));
+        self.direct.store(switched.is_ok(), Ordering::Relaxed);
+        switched.is_ok()
+    }
+
+    fn go_buffered(&self) {
+        let _ = fcntl_getfl(&self.file)
+            .and_then(|flags| fcntl_setfl(&self.file, flags - OFlags::DIRECT));
+        self.direct.store(false, Ordering::Relaxed);
+    }
+
+    /// Runs a read or write, and once more through the page cache where the disk will not have
+    /// it directly.
+    fn or_buffered<T>(&self, mut run: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+        // Asked before: another thread may go back to ordinary reads and writes meanwhile.
+        let direct = self.direct.load(Ordering::Relaxed);
+        match run() {
+            Err(error)
+                if direct
+                    && matches!(
+                        Errno::from_io_error(&error),
+                        Some(Errno::INVAL | Errno::OPNOTSUPP)
+                    ) =>
+            {
+                self.go_buffered();
+                run()
+            }
+            result => result,
+        }
+    }
+
+    /// Makes the file longer, from `from` bytes, which is its end, to `to` bytes, and makes sure
+    /// of the space. Where the file system cannot promise space, writing will tell.
+    ///
+    /// # Errors
+    /// `Io` with the bytes that were wanted and how many are free: a full disk, a quota, a limit of
+    /// the process. The file is then as long as before.
+    pub fn extend(&self, from: u64, to: u64) -> Result<()> {
+        self.take_space(from, to).map_err(|errno| {
+            let _ = ftruncate(&self.file, from);
+            let wanted = to.saturating_sub(from);
+            let mut text = format!("taking {wanted} bytes of disk space: {errno}");
+            if let Some(free) = self.free_bytes() {
+                text += &format!("; {free} bytes are free there");
+            }
+            Error::new(ErrorKind::Io, Operation::Engine, text).with_bytes(wanted)
+        })
+    }
+
+    fn take_space(&self, from: u64, to: u64) -> rustix::io::Result<()> {
+        // Going past it would be a signal that ends the process.
+        if getrlimit(Resource::Fsize).current.is_some_and(|limit| to > limit) {
+            return Err(Errno::FBIG);
+        }
+        let (mut at, mut step) = (from, to.saturating_sub(from));
+        while at < to {
+            let bytes = step.min(to - at);
+            match fallocate(&self.file, FallocateFlags::empty(), at, bytes) {
+                Ok(()) => at += bytes,
+                // Some file systems give back at a signal what they have: take less at a time.
+                Err(Errno::INTR) => step = (step / 2).max(SMALLEST_STEP),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return ftruncate(&self.file, to),
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives everything from `to` bytes on back to the disk.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn shrink(&self, to: u64) -> Result<()> {
+        ftruncate(&self.file, to).map_err(|errno| {
+            Error::new(ErrorKind::Io, Operation::Engine, format!("shrinking a backup: {errno}"))
+        })
+    }
+
+    /// Waits until what was written is on the disk; a write past the page cache is.
+    ///
+    /// # Errors
+    /// `Io`: what was written may be lost.
+    pub fn sync(&self) -> Result<()> {
+        if self.direct.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        rustix::io::retry_on_intr(|| fdatasync(&self.file)).map_err(|errno| {
+            Error::new(ErrorKind::Io, Operation::Engine, format!("writing a backup: {errno}"))
+        })
+    }
+
+    /// Bytes of its file system that are free for this process, where that is known.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    pub fn free_bytes(&self) -> Option<u64> {
+        let stat = fstatvfs(&self.file).ok()?;
+        stat.f_bavail.checked_mul(stat.f_frsize)
     }
 
     /// Writes all of `from` at `offset` bytes.
@@ -84,7 +179,7 @@ impl UnnamedFile {
     /// # Errors
     /// `Io`.
     pub fn write_at(&self, from: &[u8], offset: u64) -> Result<()> {
-        self.file.write_all_at(from, offset).map_err(|error| {
+        self.or_buffered(|| self.file.write_all_at(from, offset)).map_err(|error| {
             Error::new(ErrorKind::Io, Operation::Engine, format!("writing a backup: {error}"))
                 .with_bytes(from.len() as u64)
         })
@@ -96,7 +191,7 @@ impl UnnamedFile {
     /// `Io`, also when the file is shorter.
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
         let bytes = into.len() as u64;
-        self.file.read_exact_at(into, offset).map_err(|error| {
+        self.or_buffered(|| self.file.read_exact_at(into, offset)).map_err(|error| {
             Error::new(ErrorKind::Io, Operation::Engine, format!("reading a backup: {error}"))
                 .with_bytes(bytes)
         })
@@ -111,7 +206,8 @@ mod tests {
     fn a_file_keeps_its_bytes_and_leaves_no_name() {
         let directory = tempfile::tempdir().unwrap();
         let deep = directory.path().join("made/when/missing");
-        let file = UnnamedFile::create_in(&deep, 1 << 20).unwrap();
+        let file = UnnamedFile::create_in(&deep).unwrap();
+        file.extend(0, 1 << 20).unwrap();
         file.write_at(&[7; 4096], 8192).unwrap();
         let mut read = [0; 4096];
         file.read_at(&mut read, 8192).unwrap();
@@ -132,10 +228,37 @@ mod tests {
     #[test]
     fn no_room_and_no_directory_are_typed_errors() {
         let directory = tempfile::tempdir().unwrap();
-        let error = UnnamedFile::create_in(directory.path(), 1 << 60).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        let file = UnnamedFile::create_in(directory.path()).unwrap();
+        file.extend(0, 4096).unwrap();
+        let error = file.extend(4096, 1 << 60).unwrap_err();
+        assert_eq!((error.kind(), error.bytes()), (ErrorKind::Io, Some((1 << 60) - 4096)));
+        assert!(error.text().contains("bytes are free"), "{error}");
+        assert_eq!(file.file.metadata().unwrap().len(), 4096);
         let blocked = directory.path().join("file");
         std::fs::write(&blocked, "").unwrap();
-        assert_eq!(UnnamedFile::create_in(&blocked, 1).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(UnnamedFile::create_in(&blocked).unwrap_err().kind(), ErrorKind::Io);
+    }
+
+    #[test]
+    fn an_unaligned_buffer_makes_a_direct_file_an_ordinary_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = UnnamedFile::create_in(directory.path()).unwrap();
+        file.go_direct();
+        file.write_at(b"abc", 1).unwrap();
+        let mut read = [0; 3];
+        file.read_at(&mut read, 1).unwrap();
+        assert_eq!(&read, b"abc");
+        file.sync().unwrap();
+    }
+
+    #[test]
+    fn what_is_cut_off_cannot_be_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = UnnamedFile::create_in(directory.path()).unwrap();
+        file.extend(0, 8192).unwrap();
+        file.shrink(4096).unwrap();
+        let error = file.read_at(&mut [0; 4096], 4096).unwrap_err();
+        assert_eq!((error.kind(), error.bytes()), (ErrorKind::Io, Some(4096)));
+        file.shrink(0).unwrap();
     }
 }

@@ -1,8 +1,9 @@
-//! One worker's way between a device and host memory.
+//! One worker's way between a device and host memory or a file.
 //!
 //! Copies are staged: the device writes into one of two registered buffers while the worker
 //! moves the other one on. Staging keeps the large host memory pageable (registering it costs
 //! more than the copy), and a chunk of one huge page is still in the cache when it is moved on.
+//! A buffer is aligned well enough for a file to be read and written past the page cache.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -10,32 +11,14 @@ use std::sync::Arc;
 
 use allocator_core::{Device, Driver, Error, ErrorKind, Mapped, Operation, Result};
 
+use crate::job::{RestoreJob, SaveJob};
 use crate::mapping::Mapping;
 
 /// The size of one staging buffer, and so the most that one job copies, in bytes.
 pub const CHUNK_BYTES: usize = 2 << 20;
 
-/// A copy from the device: at most [`CHUNK_BYTES`].
-#[derive(Debug)]
-pub struct SaveJob<'a, B> {
-    /// Where from.
-    pub block: &'a B,
-    /// How many bytes into the block.
-    pub offset: u64,
-    /// Where to.
-    pub into: &'a mut [u8],
-}
-
-/// A copy to the device: at most [`CHUNK_BYTES`].
-#[derive(Debug)]
-pub struct RestoreJob<'a, B> {
-    /// Where to.
-    pub block: &'a B,
-    /// How many bytes into the block.
-    pub offset: u64,
-    /// Where from.
-    pub from: &'a [u8],
-}
+/// The staging memory of one lane, in bytes.
+pub const LANE_BYTES: usize = 2 * CHUNK_BYTES;
 
 /// A stream and the buffer that its copies go through.
 #[derive(Debug)]
@@ -68,7 +51,7 @@ impl<D: Driver> Lane<D> {
     /// # Errors
     /// `HostMemory`, or the driver's error about the streams; nothing is left open then.
     pub fn open(driver: &Arc<D>, device: Device) -> Result<Self> {
-        let staging = Mapping::new(2 * CHUNK_BYTES)?;
+        let staging = Mapping::new(LANE_BYTES)?;
         let base = staging.base();
         let mut lane = Self {
             driver: Arc::clone(driver),
@@ -92,7 +75,7 @@ impl<D: Driver> Lane<D> {
         }
         // SAFETY: the lane owns the mapping, registers it once, and unregisters it before it is
         // unmapped (or keeps it for ever).
-        lane.registered = unsafe { driver.register_host(base, 2 * CHUNK_BYTES as u64) }.is_ok();
+        lane.registered = unsafe { driver.register_host(base, LANE_BYTES as u64) }.is_ok();
         Ok(lane)
     }
 
@@ -113,7 +96,7 @@ impl<D: Driver> Lane<D> {
     ///
     /// # Errors
     /// `InvalidArgument` for a job outside its block, longer than a chunk, or of another device;
-    /// else the driver's first error.
+    /// `Io` for a file; else the driver's first error.
     pub fn save<'a, B>(&mut self, next: impl FnMut() -> Option<SaveJob<'a, B>>) -> Result<u64>
     where
         B: Mapped<Driver = D> + 'a,
@@ -144,15 +127,17 @@ impl<D: Driver> Lane<D> {
                 if let Some(job) = slot.take() {
                     self.wait(index)?;
                     // SAFETY: the copy that filled the buffer has ended (`wait`), none is queued
-                    // on it before the next `read` below, and a job is never longer than a chunk.
+                    // on it before the next `read` below, and a job is never longer than a chunk,
+                    // which is whole sectors.
                     let filled = unsafe {
                         std::slice::from_raw_parts(
                             self.halves[index].buffer.as_ptr(),
-                            job.into.len(),
+                            job.into.staged_bytes(),
                         )
                     };
-                    job.into.copy_from_slice(filled);
-                    copied += job.into.len() as u64;
+                    copied += job.into.bytes() as u64;
+                    let of_block = |error| of_block(error, job.block);
+                    job.into.take(filled).map_err(of_block)?;
                 }
                 if dry {
                     continue;
@@ -161,16 +146,16 @@ impl<D: Driver> Lane<D> {
                     dry = true;
                     continue;
                 };
-                self.check(job.block, job.offset, job.into.len())?;
+                let bytes = job.into.bytes();
+                self.check(job.block, job.offset, bytes)?;
                 let from = job.block.address().offset(job.offset);
                 let half = &mut self.halves[index];
                 half.in_flight = true;
                 // SAFETY: the source lies within the block (`check`), which stays mapped as it is
                 // borrowed for `'a` and every copy ends before `save` returns or unwinds; the buffer is one
                 // chunk of one registered piece, owned by the lane and idle.
-                let queued = unsafe {
-                    self.driver.read(&half.stream, from, half.buffer, job.into.len() as u64)
-                };
+                let queued =
+                    unsafe { self.driver.read(&half.stream, from, half.buffer, bytes as u64) };
                 queued?;
                 *slot = Some(job);
             }
@@ -203,22 +188,24 @@ impl<D: Driver> Lane<D> {
         let mut copied = 0;
         let mut index = 0;
         while let Some(job) = next() {
-            self.check(job.block, job.offset, job.from.len())?;
+            let bytes = job.from.bytes();
+            self.check(job.block, job.offset, bytes)?;
             self.wait(index)?;
             let half = &mut self.halves[index];
-            // SAFETY: no copy is using the buffer (`wait`); a job is never longer than a chunk.
-            let buffer =
-                unsafe { std::slice::from_raw_parts_mut(half.buffer.as_ptr(), job.from.len()) };
-            buffer.copy_from_slice(job.from);
+            // SAFETY: no copy is using the buffer (`wait`); a job is never longer than a chunk,
+            // which is whole sectors.
+            let buffer = unsafe {
+                std::slice::from_raw_parts_mut(half.buffer.as_ptr(), job.from.staged_bytes())
+            };
+            job.from.put(buffer).map_err(|error| of_block(error, job.block))?;
             let to = job.block.address().offset(job.offset);
             half.in_flight = true;
             // SAFETY: the target lies within the block (`check`), which stays mapped as it is
             // borrowed for `'a` and every copy ends before `restore` returns or unwinds; the buffer is one
             // chunk of one registered piece and is left alone until the next `wait`.
-            let queued =
-                unsafe { self.driver.write(&half.stream, to, half.buffer, job.from.len() as u64) };
+            let queued = unsafe { self.driver.write(&half.stream, to, half.buffer, bytes as u64) };
             queued?;
-            copied += job.from.len() as u64;
+            copied += bytes as u64;
             index ^= 1;
         }
         Ok(copied)
@@ -311,6 +298,11 @@ impl<D: Driver> Lane<D> {
         drop(self.staging.take());
         first
     }
+}
+
+/// Says whose contents a file failed.
+fn of_block<B: Mapped>(error: Error, block: &B) -> Error {
+    error.with_address(block.address()).with_device(block.device())
 }
 
 impl<D: Driver> Drop for Lane<D> {

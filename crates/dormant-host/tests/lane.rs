@@ -5,7 +5,7 @@ use std::sync::Arc;
 use allocator_core::{
     ActiveBlock, Backing, Device, Driver, ErrorKind, Granularity, Operation, PausedBlock,
 };
-use dormant_host::{CHUNK_BYTES, Lane, RestoreJob, SaveJob};
+use dormant_host::{CHUNK_BYTES, Lane, RestoreJob, SaveJob, Target};
 use dormant_sim::{Fault, Sim, SimConfig};
 
 const DEVICE: Device = Device(0);
@@ -29,7 +29,7 @@ fn save(lane: &mut Lane<Sim>, block: &ActiveBlock<Sim>, into: &mut [u8]) -> u64 
     let mut jobs = into.chunks_mut(CHUNK_BYTES).enumerate().map(|(index, into)| SaveJob {
         block,
         offset: index as u64 * CHUNK,
-        into,
+        into: into.into(),
     });
     lane.save(|| jobs.next()).expect("save")
 }
@@ -38,7 +38,7 @@ fn restore(lane: &mut Lane<Sim>, block: &ActiveBlock<Sim>, from: &[u8]) -> u64 {
     let mut jobs = from.chunks(CHUNK_BYTES).enumerate().map(|(index, from)| RestoreJob {
         block,
         offset: index as u64 * CHUNK,
-        from,
+        from: from.into(),
     });
     lane.restore(|| jobs.next()).expect("restore")
 }
@@ -82,7 +82,7 @@ fn a_job_outside_its_block_or_on_another_device_is_refused() {
         (&here, 0, CHUNK_BYTES + 1),
     ] {
         let into = &mut vec![0; length][..];
-        let mut job = Some(SaveJob { block, offset, into });
+        let mut job = Some(SaveJob { block, offset, into: into.into() });
         let error = lane.save(|| job.take()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     }
@@ -105,7 +105,7 @@ fn a_failed_copy_is_reported_and_the_lane_is_usable_afterwards() {
         let mut jobs = into.chunks_mut(CHUNK_BYTES).enumerate().map(|(index, into)| SaveJob {
             block: &block,
             offset: index as u64 * CHUNK,
-            into,
+            into: into.into(),
         });
         let error = lane.save(|| jobs.next()).unwrap_err();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::Unknown, operation));
@@ -164,7 +164,7 @@ fn no_copy_is_in_flight_after_a_caller_that_panicked() {
     let block = block(&sim, DEVICE, CHUNK);
     let mut into = vec![0; CHUNK_BYTES];
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let mut first = Some(SaveJob { block: &block, offset: 0, into: &mut into });
+        let mut first = Some(SaveJob { block: &block, offset: 0, into: Target::Memory(&mut into) });
         let _ = lane.save(|| first.take().or_else(|| std::panic::resume_unwind(Box::new(()))));
     }));
     assert!(caught.is_err());

@@ -3,7 +3,7 @@
 //! A block keeps its address for life. [`pause`](Engine::pause) gives its physical memory back to
 //! the device, [`resume`](Engine::resume) puts physical memory under the same address again,
 //! [`free`](Engine::free) is legal in either state. What happens to the contents is a [`Policy`]:
-//! discarded, zeroed, or kept in host memory.
+//! discarded, zeroed, or kept in host memory or on disk.
 //!
 #![cfg_attr(feature = "sim", doc = "```")]
 #![cfg_attr(not(feature = "sim"), doc = "```ignore")]

@@ -88,7 +88,7 @@ fn free_first(world: &mut World) -> Result<()> {
 
 fn mixed(world: &mut World) {
     for device in [ZERO, ONE] {
-        for policy in [Policy::Host, Policy::Discard, Policy::Zero, Policy::Host] {
+        for policy in [Policy::Host, Policy::Discard, Policy::Zero, Policy::Disk] {
             world.add(policy, device);
         }
     }
@@ -170,6 +170,8 @@ scenarios! {
         small, |world| all_of(world, Policy::Zero), act_pause, check_pause, DETACH;
     a_failed_pause_of_saved_blocks_leaves_all_as_it_was_or_rolls_forward:
         small, |world| all_of(world, Policy::Host), act_pause, check_pause, SAVE;
+    a_failed_pause_of_blocks_on_disk_leaves_all_as_it_was_or_rolls_forward:
+        small, |world| all_of(world, Policy::Disk), act_pause, check_pause, SAVE;
     a_failed_pause_of_mixed_blocks_leaves_all_as_it_was_or_rolls_forward:
         small, mixed, act_pause, check_pause, SAVE;
     a_failed_pause_that_vacates_leaves_all_as_it_was_or_rolls_forward:
@@ -182,6 +184,9 @@ scenarios! {
         check_resume, FILL;
     a_failed_resume_of_saved_blocks_changes_nothing:
         small, |world| asleep(world, |world| all_of(world, Policy::Host)), act_resume,
+        check_resume, RESTORE;
+    a_failed_resume_of_blocks_on_disk_changes_nothing:
+        small, |world| asleep(world, |world| all_of(world, Policy::Disk)), act_resume,
         check_resume, RESTORE;
     a_failed_resume_of_mixed_blocks_changes_nothing:
         small, |world| asleep(world, mixed), act_resume, check_resume, RESTORE;

@@ -9,7 +9,7 @@ use crate::support::{CAPACITY, ONE, World, ZERO, small};
 fn asleep(config: SimConfig) -> World {
     let mut world = World::new(config);
     for device in [ZERO, ONE] {
-        for policy in [Policy::Host, Policy::Zero, Policy::Host] {
+        for policy in [Policy::Host, Policy::Zero, Policy::Disk] {
             world.add(policy, device);
         }
     }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part of this")]
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,15 @@ pub(crate) fn steady() -> Config {
 pub(crate) fn engine_over(config: SimConfig) -> (Arc<Sim>, Engine<Sim>) {
     let sim = Arc::new(Sim::new(config).expect("a simulated machine"));
     let engine = Engine::new(Arc::clone(&sim), steady());
+    (sim, engine)
+}
+
+/// As [`engine_over`], with contents of the policy `disk` in this directory.
+pub(crate) fn engine_with_disk(config: SimConfig, directory: &Path) -> (Arc<Sim>, Engine<Sim>) {
+    let sim = Arc::new(Sim::new(config).expect("a simulated machine"));
+    let mut settings = steady();
+    settings.disk_directory = Some(directory.to_owned());
+    let engine = Engine::new(Arc::clone(&sim), settings);
     (sim, engine)
 }
 
@@ -144,6 +154,7 @@ pub(crate) struct Look {
     pub(crate) states: Vec<(Address, Option<BlockState>)>,
     pub(crate) tags: Vec<TagStats>,
     pub(crate) host_backup_bytes: u64,
+    pub(crate) disk_backup_bytes: u64,
     pub(crate) deferred_frees: u64,
     pub(crate) failed_frees: u64,
     pub(crate) free: Vec<u64>,
@@ -156,12 +167,15 @@ pub(crate) struct World {
     pub(crate) sim: Arc<Sim>,
     pub(crate) engine: Engine<Sim>,
     pub(crate) blocks: Vec<Known>,
+    /// Of this world alone.
+    pub(crate) directory: tempfile::TempDir,
 }
 
 impl World {
     pub(crate) fn new(config: SimConfig) -> Self {
-        let (sim, engine) = engine_over(config);
-        Self { sim, engine, blocks: Vec::new() }
+        let directory = tempfile::tempdir().expect("a directory");
+        let (sim, engine) = engine_with_disk(config, directory.path());
+        Self { sim, engine, blocks: Vec::new(), directory }
     }
 
     /// Allocates a block of tag `w`, and writes nothing.
@@ -208,9 +222,16 @@ impl World {
     pub(crate) fn look(&mut self) -> Look {
         // Backups go in the background; what stays is charged in whole pages.
         let page = dormant_host::page_bytes() as u64;
-        let saved = self.blocks.iter().filter(|b| self.engine.backup(b.address).is_ok());
-        let charged = saved.map(|block| block.bytes.next_multiple_of(page)).sum::<u64>();
-        until("only what is saved is charged", || self.engine.stats().host_backup_bytes == charged);
+        let charged = |policy, unit: u64| -> u64 {
+            let kept = self.blocks.iter().filter(|block| block.policy == policy);
+            let saved = kept.filter(|block| self.engine.backup(block.address).is_ok());
+            saved.map(|block| block.bytes.next_multiple_of(unit)).sum()
+        };
+        let charged = (charged(Policy::Host, page), charged(Policy::Disk, 4096));
+        until("only what is saved is charged", || {
+            let stats = self.engine.stats();
+            (stats.host_backup_bytes, stats.disk_backup_bytes) == charged
+        });
         let stats = self.engine.stats();
         let states: Vec<_> =
             self.blocks.iter().map(|block| (block.address, self.state(block))).collect();
@@ -218,7 +239,7 @@ impl World {
             if *state == Some(BlockState::Paused) {
                 match block.policy {
                     Policy::Zero => block.contents = Contents::Zero,
-                    Policy::Host => {}
+                    Policy::Host | Policy::Disk => {}
                     _ => block.contents = Contents::Undefined,
                 }
             }
@@ -227,6 +248,7 @@ impl World {
             states,
             tags: stats.tags,
             host_backup_bytes: stats.host_backup_bytes,
+            disk_backup_bytes: stats.disk_backup_bytes,
             deferred_frees: stats.deferred_frees,
             failed_frees: stats.failed_frees,
             free: self.free_bytes(),
@@ -234,10 +256,11 @@ impl World {
         }
     }
 
-    /// Fails unless the backup of a sleeping or poisoned block of policy `host` is right.
+    /// Fails unless the backup of a sleeping or poisoned block of policy `host` or `disk` is right.
     #[track_caller]
     pub(crate) fn expect_backup(&self, block: &Known, at: &str) {
-        let (Policy::Host, Contents::Pattern(seed)) = (block.policy, block.contents) else {
+        let (Policy::Host | Policy::Disk, Contents::Pattern(seed)) = (block.policy, block.contents)
+        else {
             return;
         };
         let backup = self.engine.backup(block.address);
@@ -287,6 +310,10 @@ impl World {
             want[usize::try_from(device.0).expect("few devices")] -= bytes;
         }
         assert_eq!(self.free_bytes(), want, "{at}: free bytes at the end");
-        assert_eq!(self.look().host_backup_bytes, 0, "{at}: host memory at the end");
+        let look = self.look();
+        assert_eq!(look.host_backup_bytes, 0, "{at}: host memory at the end");
+        assert_eq!(look.disk_backup_bytes, 0, "{at}: disk space at the end");
+        let names = std::fs::read_dir(self.directory.path()).expect("the directory").count();
+        assert_eq!(names, 0, "{at}: files at the end");
     }
 }

@@ -1,7 +1,7 @@
 //! What happens to the bytes.
 
 use allocator_core::{Driver, ErrorKind};
-use dormant_engine::{PauseOptions, Policy, ResumeOptions, Selection};
+use dormant_engine::{Allocation, PauseOptions, Policy, ResumeOptions, Selection};
 
 use crate::{Bench, expect_bytes, pattern};
 
@@ -65,13 +65,19 @@ pub fn one_tag_may_hold_blocks_of_every_policy<D: Driver>(bench: &Bench<D>) {
     let kept = bench.filled("mix", Policy::Host, bytes, 1);
     let zeroed = bench.filled("mix", Policy::Zero, bytes, 2);
     let discarded = bench.filled("mix", Policy::Discard, bytes, 3);
+    let directory = tempfile::tempdir().expect("a directory");
+    let on_disk = Allocation::new(bytes, bench.device).tag("mix").policy(Policy::Disk);
+    let on_disk = on_disk.directory(directory.path());
+    let on_disk = bench.engine.allocate(&on_disk).expect("allocation");
+    bench.write(on_disk, bytes, 5);
     let report = bench.engine.pause("mix", &PauseOptions::default()).expect("pause");
-    assert_eq!((report.moved().blocks, report.copied().bytes), (3, bytes));
+    assert_eq!((report.moved().blocks, report.copied().bytes), (4, 2 * bytes));
     resume(bench, "mix");
     bench.expect_pattern(kept, bytes, 1);
     assert!(bench.read(zeroed, bytes).iter().all(|byte| *byte == 0));
+    bench.expect_pattern(on_disk, bytes, 5);
     bench.write(discarded, bytes, 4);
-    for address in [kept, zeroed, discarded] {
+    for address in [kept, zeroed, discarded, on_disk] {
         bench.engine.free(address).expect("free");
     }
 }

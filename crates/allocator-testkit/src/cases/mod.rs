@@ -1,6 +1,7 @@
 //! The cases, by area. Their names are the same for every backend.
 
 pub mod contents;
+pub mod disk;
 pub mod mapping;
 pub mod memory;
 pub mod pausing;
@@ -56,6 +57,10 @@ macro_rules! for_each_case {
                 bytes_behind_the_logical_size_are_neither_saved_nor_charged
                 the_host_policy_given_at_pause_keeps_the_bytes_of_every_block
                 a_backup_outlives_a_free_of_the_paused_block
+            }
+            disk {
+                a_disk_backup_comes_back_and_leaves_no_file
+                a_disk_backup_is_lent_out_dropped_and_freed
             }
             pausing {
                 a_pause_gives_the_memory_back_and_a_resume_takes_it_again

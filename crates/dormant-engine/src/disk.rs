@@ -1,0 +1,125 @@
+//! Contents that are kept on disk: one unnamed file for each device and directory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use allocator_core::{Device, Error, ErrorKind, Operation, Result};
+use dormant_host::{Extent, ExtentFile, ExtentPart};
+
+use crate::stash::{Charge, Ledger};
+use crate::sync::{Mutex, lock};
+
+/// A block's contents in a file.
+#[derive(Debug)]
+pub(crate) struct DiskCopy {
+    extent: Extent,
+    bytes: u64,
+    _charge: Charge,
+}
+
+impl DiskCopy {
+    /// How many bytes were saved.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many bytes of the file they take.
+    pub(crate) fn extent_bytes(&self) -> u64 {
+        self.extent.bytes()
+    }
+
+    /// The contents in parts of a chunk.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = ExtentPart<'_>> {
+        self.extent.parts(self.bytes)
+    }
+
+    /// Reads the contents, and as much of the padding as there is room for.
+    pub(crate) fn read(&self, into: &mut [u8]) -> Result<()> {
+        self.extent.read(into)
+    }
+}
+
+/// What one block wants of the disk.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) device: Device,
+    pub(crate) directory: &'a Path,
+    pub(crate) bytes: u64,
+}
+
+/// Room for the blocks of one pause.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    /// In the order in which they were wanted.
+    pub(crate) copies: Vec<DiskCopy>,
+    files: Vec<Arc<ExtentFile>>,
+}
+
+impl Space {
+    /// Waits until what was written is on the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.files.iter().try_for_each(|file| file.sync())
+    }
+}
+
+/// The files that there are. Each lives as long as an extent of it.
+#[derive(Debug, Default)]
+pub(crate) struct Disks {
+    files: Mutex<BTreeMap<(Device, PathBuf), Weak<ExtentFile>>>,
+    ledger: Ledger,
+}
+
+impl Disks {
+    /// Bytes of files that contents take.
+    pub(crate) fn charged_bytes(&self) -> u64 {
+        self.ledger.charged_bytes()
+    }
+
+    /// Takes room for all of these, before anything is written. A failure takes nothing.
+    pub(crate) fn take(&self, wanted: &[Wanted<'_>]) -> Result<Space> {
+        lock(&self.files).retain(|_, file| file.strong_count() > 0);
+        let mut by_file = BTreeMap::<(Device, &Path), Vec<usize>>::new();
+        for (index, one) in wanted.iter().enumerate() {
+            by_file.entry((one.device, one.directory)).or_default().push(index);
+        }
+        let mut files = Vec::new();
+        let mut copies: Vec<Option<DiskCopy>> = wanted.iter().map(|_| None).collect();
+        for ((device, directory), indices) in by_file {
+            let file = self.file(device, directory).map_err(|error| error.with_device(device))?;
+            let sizes = indices.iter().map(|index| wanted[*index].bytes);
+            let extents = file.take(sizes).map_err(|error| error.with_device(device))?;
+            files.push(file);
+            for (index, extent) in indices.into_iter().zip(extents) {
+                let bytes = wanted[index].bytes;
+                copies[index] =
+                    Some(DiskCopy { bytes, _charge: self.charge(extent.bytes())?, extent });
+            }
+        }
+        Ok(Space { copies: copies.into_iter().flatten().collect(), files })
+    }
+
+    fn charge(&self, bytes: u64) -> Result<Charge> {
+        self.ledger.charge(bytes, None).map_err(|_| {
+            let text = "the backups on disk together do not fit a number";
+            Error::new(ErrorKind::Io, Operation::Engine, text).with_bytes(bytes)
+        })
+    }
+
+    /// The file for a directory, which is made if it is missing. A directory that is on another
+    /// file system by now gets another file.
+    fn file(&self, device: Device, directory: &Path) -> Result<Arc<ExtentFile>> {
+        let directory = std::path::absolute(directory).map_err(|error| {
+            let text = format!("the directory `{}`: {error}", directory.display());
+            Error::new(ErrorKind::Io, Operation::Engine, text)
+        })?;
+        let key = (device, directory);
+        let open = lock(&self.files).get(&key).and_then(Weak::upgrade);
+        if let Some(file) = open.filter(|file| file.is_at_home()) {
+            return Ok(file);
+        }
+        let file = ExtentFile::create_in(&key.1)?;
+        lock(&self.files).insert(key, Arc::downgrade(&file));
+        Ok(file)
+    }
+}

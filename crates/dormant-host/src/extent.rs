@@ -1,0 +1,327 @@
+//! Parts of one unnamed file: a backup for each block of a pause, without a file each.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use allocator_core::{Error, ErrorKind, Operation, Result};
+
+use crate::file::UnnamedFile;
+use crate::lane::CHUNK_BYTES;
+use crate::process;
+
+/// Extents begin and end at multiples of this, in bytes: what reads and writes past the page
+/// cache need on the disks in use.
+pub const EXTENT_ALIGN_BYTES: u64 = 4096;
+
+/// `bytes` rounded up to what an extent takes in its file; saturates.
+#[must_use]
+pub fn extent_bytes(bytes: u64) -> u64 {
+    let most = u64::MAX - (EXTENT_ALIGN_BYTES - 1);
+    bytes.checked_next_multiple_of(EXTENT_ALIGN_BYTES).unwrap_or(most)
+}
+
+/// An unnamed file that is handed out in parts. It is made shorter as its last parts go, and
+/// nothing is left of it when all are gone.
+#[derive(Debug)]
+pub struct ExtentFile {
+    file: UnnamedFile,
+    directory: PathBuf,
+    /// Which file system the directory was on.
+    file_system: u64,
+    layout: Mutex<Layout>,
+}
+
+/// What of the file is in use.
+#[derive(Debug, Default)]
+struct Layout {
+    end: u64,
+    /// Start and length of what is free. None touches another one, or the end.
+    free: BTreeMap<u64, u64>,
+}
+
+impl Layout {
+    /// The first place that is large enough, else the end. Nothing where that overflows.
+    fn take(&mut self, bytes: u64) -> Option<u64> {
+        let found = self.free.iter().find(|(_, length)| **length >= bytes);
+        if let Some((start, length)) = found.map(|(start, length)| (*start, *length)) {
+            self.free.remove(&start);
+            if length > bytes {
+                self.free.insert(start + bytes, length - bytes);
+            }
+            return Some(start);
+        }
+        let start = self.end;
+        // The system counts offsets in signed numbers.
+        self.end = start.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok())?;
+        Some(start)
+    }
+
+    fn give(&mut self, mut start: u64, mut bytes: u64) {
+        let before = self.free.range(..start).next_back().map(|(start, length)| (*start, *length));
+        if let Some((at, length)) = before.filter(|(at, length)| at + length == start) {
+            self.free.remove(&at);
+            (start, bytes) = (at, bytes + length);
+        }
+        if let Some(length) = self.free.remove(&(start + bytes)) {
+            bytes += length;
+        }
+        if start + bytes == self.end {
+            self.end = start;
+        } else {
+            self.free.insert(start, bytes);
+        }
+    }
+}
+
+fn file_system_of(directory: &Path) -> Result<u64> {
+    std::fs::metadata(directory).map(|found| found.dev()).map_err(|error| {
+        let text = format!("looking at {}: {error}", directory.display());
+        Error::new(ErrorKind::Io, Operation::Engine, text)
+    })
+}
+
+impl ExtentFile {
+    /// Makes a file in `directory`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// `Io`: no permission, a path that is no directory.
+    pub fn create_in(directory: &Path) -> Result<Arc<Self>> {
+        let file = UnnamedFile::create_in(directory)?;
+        file.go_direct();
+        Ok(Arc::new(Self {
+            file,
+            file_system: file_system_of(directory)?,
+            directory: directory.to_owned(),
+            layout: Mutex::default(),
+        }))
+    }
+
+    /// Whether its directory is still on the file system that the file is on, or is not there.
+    #[must_use]
+    pub fn is_at_home(&self) -> bool {
+        file_system_of(&self.directory).map_or(true, |now| now == self.file_system)
+    }
+
+    fn layout(&self) -> MutexGuard<'_, Layout> {
+        self.layout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an extent of each of these sizes, in bytes, and makes sure of their space on the
+    /// disk, where the file system can promise it.
+    ///
+    /// # Errors
+    /// `Io` with the bytes that were wanted: a full disk, a quota, a limit. Nothing is taken then.
+    pub fn take(self: &Arc<Self>, sizes: impl IntoIterator<Item = u64>) -> Result<Vec<Extent>> {
+        let mut extents: Vec<Extent> = Vec::new();
+        let (taken, grown) = {
+            let mut layout = self.layout();
+            let before = layout.end;
+            let taken = sizes.into_iter().map(extent_bytes).try_for_each(|bytes| {
+                let start = layout.take(bytes).ok_or_else(|| {
+                    let text = "the backups together do not fit a file";
+                    Error::new(ErrorKind::Io, Operation::Engine, text).with_bytes(bytes)
+                })?;
+                extents.push(Extent { file: Arc::clone(self), start, bytes });
+                Ok(())
+            });
+            let grows = taken.is_ok() && layout.end > before;
+            let grown = if grows { self.file.extend(before, layout.end) } else { Ok(()) };
+            (taken, grown)
+        };
+        // Dropped extents go back, which takes the lock again.
+        taken
+            .and(grown)
+            .map(|()| extents)
+            .map_err(|error| error.with_note(format_args!("in {}", self.directory.display())))
+    }
+
+    /// Waits until what was written is on the disk.
+    ///
+    /// # Errors
+    /// `Io`: what was written may be lost.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync().map_err(|error| self.named(error))
+    }
+
+    fn named(&self, error: Error) -> Error {
+        error.with_note(format_args!("in {}", self.directory.display()))
+    }
+}
+
+/// Bytes of a file that nobody else has. They go back to it when this is dropped.
+#[derive(Debug)]
+pub struct Extent {
+    file: Arc<ExtentFile>,
+    start: u64,
+    bytes: u64,
+}
+
+impl Extent {
+    /// How many bytes it takes in the file.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its first `bytes` bytes in parts of a chunk.
+    pub fn parts(&self, bytes: u64) -> impl Iterator<Item = ExtentPart<'_>> {
+        let bytes = bytes.min(self.bytes);
+        (0..bytes).step_by(CHUNK_BYTES).map(move |offset| {
+            let left = usize::try_from(bytes - offset).unwrap_or(usize::MAX);
+            ExtentPart { extent: self, offset, bytes: left.min(CHUNK_BYTES) }
+        })
+    }
+
+    /// Reads its first bytes, as many as `into` has: at best a multiple of
+    /// [`EXTENT_ALIGN_BYTES`], at a whole page.
+    ///
+    /// # Errors
+    /// `Io`; `InvalidArgument` for more bytes than it has.
+    pub fn read(&self, into: &mut [u8]) -> Result<()> {
+        self.check(0, into.len())?;
+        self.file.file.read_at(into, self.start).map_err(|error| self.file.named(error))
+    }
+
+    fn check(&self, offset: u64, bytes: usize) -> Result<()> {
+        let end = offset.checked_add(bytes as u64);
+        if end.is_some_and(|end| end <= self.bytes) {
+            return Ok(());
+        }
+        let text = "a copy past the end of an extent";
+        Err(Error::new(ErrorKind::InvalidArgument, Operation::Engine, text)
+            .with_bytes(bytes as u64))
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        // The file is the parent's, and a thread that is not here may hold the lock.
+        if process::is_forked_child() {
+            return;
+        }
+        let mut layout = self.file.layout();
+        let before = layout.end;
+        layout.give(self.start, self.bytes);
+        // Under the lock: nobody may take the bytes before they are cut off.
+        if layout.end < before {
+            let _ = self.file.file.shrink(layout.end);
+        }
+    }
+}
+
+/// A part of an extent, no longer than a chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct ExtentPart<'a> {
+    extent: &'a Extent,
+    offset: u64,
+    bytes: usize,
+}
+
+impl ExtentPart<'_> {
+    /// How many bytes into the extent it begins.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How many bytes of contents it has.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many bytes are read and written for it: whole sectors.
+    pub(crate) fn padded_bytes(&self) -> usize {
+        usize::try_from(extent_bytes(self.bytes as u64)).unwrap_or(usize::MAX)
+    }
+
+    /// Writes the part and its padding.
+    pub(crate) fn write(&self, from: &[u8]) -> Result<()> {
+        self.extent.check(self.offset, from.len())?;
+        let file = &self.extent.file;
+        let at = self.extent.start + self.offset;
+        file.file.write_at(from, at).map_err(|error| file.named(error))
+    }
+
+    /// Reads the part and its padding.
+    pub(crate) fn read(&self, into: &mut [u8]) -> Result<()> {
+        self.extent.check(self.offset, into.len())?;
+        let file = &self.extent.file;
+        let at = self.extent.start + self.offset;
+        file.file.read_at(into, at).map_err(|error| file.named(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(layout: &Layout) -> (u64, Vec<(u64, u64)>) {
+        (layout.end, layout.free.iter().map(|(start, length)| (*start, *length)).collect())
+    }
+
+    #[test]
+    fn freed_extents_join_and_are_used_again_and_the_tail_is_cut_off() {
+        let mut places = Layout::default();
+        let starts: Vec<_> = (0..4).map(|_| places.take(10).unwrap()).collect();
+        assert_eq!(starts, [0, 10, 20, 30]);
+        places.give(0, 10);
+        places.give(20, 10);
+        assert_eq!(layout(&places), (40, vec![(0, 10), (20, 10)]));
+        assert_eq!(places.take(7), Some(0));
+        assert_eq!(places.take(20), Some(40));
+        places.give(10, 10);
+        assert_eq!(layout(&places), (60, vec![(7, 23)]));
+        places.give(30, 10);
+        places.give(40, 20);
+        assert_eq!(layout(&places), (7, vec![]));
+        places.give(0, 7);
+        assert_eq!(layout(&places), (0, vec![]));
+        assert_eq!(places.take(u64::MAX), None);
+    }
+
+    #[test]
+    fn extents_keep_their_own_bytes_and_the_file_ends_with_the_last() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = ExtentFile::create_in(directory.path()).unwrap();
+        let sizes = [1, 4096, 4097, CHUNK_BYTES as u64 + 1];
+        let mut extents = file.take(sizes).unwrap();
+        let mut memory = crate::Mapping::new(CHUNK_BYTES).unwrap();
+        for (seed, (extent, bytes)) in extents.iter().zip(sizes).enumerate() {
+            for part in extent.parts(bytes) {
+                let buffer = &mut memory.as_mut_slice()[..part.padded_bytes()];
+                buffer.fill(u8::try_from(seed + 1).unwrap());
+                part.write(buffer).unwrap();
+            }
+        }
+        file.sync().unwrap();
+        for (seed, (extent, bytes)) in extents.iter().zip(sizes).enumerate() {
+            let mut pieces = crate::carve([usize::try_from(extent.bytes()).unwrap()]).unwrap();
+            extent.read(&mut pieces[0]).unwrap();
+            assert!(pieces[0].iter().all(|byte| usize::from(*byte) == seed + 1));
+            let lengths: u64 = extent.parts(bytes).map(|part| part.bytes() as u64).sum();
+            assert_eq!(lengths, bytes);
+        }
+        extents.pop();
+        assert_eq!(file.layout().end, 4096 * 4);
+        extents.clear();
+        assert_eq!(layout(&file.layout()), (0, vec![]));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_disk_that_is_too_small_is_a_typed_error_and_leaves_others_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = ExtentFile::create_in(directory.path()).unwrap();
+        let kept = file.take([100]).unwrap();
+        let error = file.take([4096, 1 << 61]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.text().contains(&directory.path().display().to_string()), "{error}");
+        assert_eq!(layout(&file.layout()), (4096, vec![]));
+        assert_eq!(file.take([u64::MAX]).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(layout(&file.layout()), (4096, vec![]));
+        assert_eq!(kept[0].read(&mut [0; 4097]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+}
