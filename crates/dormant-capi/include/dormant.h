@@ -307,11 +307,12 @@ typedef struct DormantConfig {
    */
   uint64_t host_limit_bytes;
   /*
-   Where contents go that are kept on disk; NULL: the system's folder for temporary files.
+   Where contents go that are kept on disk; NULL: the system's folder for temporary files, or, when
+   configuring, as before.
    */
   const char *disk_directory;
   /*
-   The most bytes of host memory that copies to and from disk are staged in; 0: the default.
+   The most bytes of host memory that copies to and from disk are staged in; 0: as before.
    */
   uint64_t disk_staging_bytes;
 } DormantConfig;
@@ -710,6 +711,7 @@ const char *dormant_build(void);
 
 /*
  Fills `config` with the settings that hold, or that the first use would take from the environment.
+ The directory's text lives until the thread's next call of this.
 
  # Safety
  `config` is a `DormantConfig` whose `size` is set.

@@ -1,5 +1,7 @@
 //! Settings.
 
+use std::cell::RefCell;
+use std::ffi::{CStr, CString};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use dormant::Config;
 use crate::edge::{self, entry, forward};
 use crate::environment;
 use crate::status::Failed;
+use crate::text::{c_string, text};
 use crate::types::{DormantConfig, DormantStatus};
 
 static CHOSEN: Mutex<Option<Config>> = Mutex::new(None);
@@ -26,7 +29,11 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn shown(config: &Config) -> DormantConfig {
+thread_local! {
+    static DIRECTORY: RefCell<Option<CString>> = const { RefCell::new(None) };
+}
+
+fn shown(config: &Config, directory: Option<&CStr>) -> DormantConfig {
     DormantConfig {
         size: 0,
         workers: config.workers.and_then(|workers| u32::try_from(workers).ok()).unwrap_or(0),
@@ -36,12 +43,13 @@ fn shown(config: &Config) -> DormantConfig {
         ranks_on_node: u32::try_from(config.ranks_on_node).unwrap_or(u32::MAX),
         reserved: 0,
         host_limit_bytes: config.host_limit_bytes.unwrap_or(0),
-        disk_directory: std::ptr::null(),
-        disk_staging_bytes: 0,
+        disk_directory: directory.map_or(std::ptr::null(), CStr::as_ptr),
+        disk_staging_bytes: config.disk_staging_bytes,
     }
 }
 
 /// Fills `config` with the settings that hold, or that the first use would take from the environment.
+/// The directory's text lives until the thread's next call of this.
 ///
 /// # Safety
 /// `config` is a `DormantConfig` whose `size` is set.
@@ -49,8 +57,15 @@ fn shown(config: &Config) -> DormantConfig {
 pub unsafe extern "C" fn dormant_configuration(config: *mut DormantConfig) -> DormantStatus {
     forward!(dormant_configuration(config));
     entry(|| {
-        // SAFETY: the caller's promise.
-        unsafe { edge::write_sized(config, shown(&holding())) }
+        let holding = holding();
+        let directory = holding.disk_directory.as_ref();
+        let directory = directory.map(|directory| c_string(&directory.to_string_lossy()));
+        DIRECTORY.with(|place| {
+            let mut place = place.borrow_mut();
+            *place = directory;
+            // SAFETY: the caller's promise.
+            unsafe { edge::write_sized(config, shown(&holding, place.as_deref())) }
+        })
     })
 }
 
@@ -72,12 +87,20 @@ pub unsafe extern "C" fn dormant_configure(config: *const DormantConfig) -> Dorm
         }
         let mut next = chosen();
         // SAFETY: the caller's promise; numbers and pointers may be any bytes.
-        let given = unsafe { edge::read_sized(config, shown(&next)) }?;
+        let given = unsafe { edge::read_sized(config, shown(&next, None)) }?;
+        let directory = given.disk_directory;
         next.workers = usize::try_from(given.workers).ok().filter(|workers| *workers > 0);
         next.transition_timeout = Duration::from_millis(given.transition_timeout_ms);
         next.free_timeout = Duration::from_millis(given.free_timeout_ms);
         next.idle_timeout = Duration::from_millis(given.idle_timeout_ms);
         next.ranks_on_node = given.ranks_on_node.max(1) as usize;
+        // SAFETY: the caller's promise.
+        if let Some(directory) = unsafe { text(directory, "the directory") }? {
+            next.disk_directory = Some(directory.into());
+        }
+        if given.disk_staging_bytes > 0 {
+            next.disk_staging_bytes = given.disk_staging_bytes;
+        }
         next.host_limit_bytes = Some(given.host_limit_bytes).filter(|bytes| *bytes > 0);
         *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
         Ok(())

@@ -64,7 +64,16 @@ fn place() -> Place {
 
 /// The engine's settings.
 pub(crate) fn config() -> Config {
-    Config::from_env()
+    let mut config = Config::from_env();
+    if let Some(mebibytes) = text("TMS_DISK_BACKUP_CHUNK_MB") {
+        match mebibytes.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << 20)) {
+            Some(bytes) if bytes > 0 => config.disk_staging_bytes = bytes,
+            _ => say(&format!(
+                "TMS_DISK_BACKUP_CHUNK_MB is ignored: `{mebibytes}` is not a number of MiB"
+            )),
+        }
+    }
+    config
 }
 
 /// A variable that is set and not empty.

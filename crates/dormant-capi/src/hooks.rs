@@ -4,7 +4,6 @@
 //! the real call would: the device's primary context is current, and after a failure the runtime's
 //! own last error is set.
 
-use std::cell::Cell;
 use std::ffi::CStr;
 use std::sync::{Mutex, PoisonError};
 
@@ -81,6 +80,7 @@ struct Names {
     get_device: &'static CStr,
     free: &'static CStr,
     exchange_mode: &'static CStr,
+    is_capturing: &'static CStr,
 }
 
 fn names(api: Api) -> Names {
@@ -89,17 +89,20 @@ fn names(api: Api) -> Names {
             get_device: c"cudaGetDevice",
             free: c"cudaFree",
             exchange_mode: c"cudaThreadExchangeStreamCaptureMode",
+            is_capturing: c"cudaStreamIsCapturing",
         },
         Api::Hip => Names {
             get_device: c"hipGetDevice",
             free: c"hipFree",
             exchange_mode: c"hipThreadExchangeStreamCaptureMode",
+            is_capturing: c"hipStreamIsCapturing",
         },
     }
 }
 
 type GetDeviceFn = unsafe extern "C" fn(*mut i32) -> i32;
 type ExchangeModeFn = unsafe extern "C" fn(*mut i32) -> i32;
+type IsCapturingFn = unsafe extern "C" fn(Pointer, *mut i32) -> i32;
 const RELAXED: i32 = 2;
 
 /// Runs something of the runtime in relaxed capture mode: it then breaks no capture.
@@ -114,23 +117,14 @@ fn relaxed<T>(api: Api, real: Raw, run: impl FnOnce() -> T) -> T {
     result
 }
 
-thread_local! {
-    /// Whether the runtime has made its context current on this thread, by runtime.
-    static BEGUN: Cell<[bool; 2]> = const { Cell::new([false; 2]) };
-}
-
-/// Makes the runtime do what it does at a thread's first call, and says which device is current.
+/// Makes the runtime do what it does at the beginning of each call: at a thread's first one, or
+/// when somebody has taken the context away, it makes its own current. Says which device is.
 fn current_device(api: Api, real: Raw) -> Result<Device, i32> {
     let names = names(api);
-    let mut begun = BEGUN.get();
-    if !begun[api as usize] {
-        let free = sibling(api, real, names.free);
-        let code = relaxed(api, real, || call_real!(FreeFn, free, std::ptr::null_mut()));
-        if code != 0 {
-            return Err(code);
-        }
-        begun[api as usize] = true;
-        BEGUN.set(begun);
+    let free = sibling(api, real, names.free);
+    let code = relaxed(api, real, || call_real!(FreeFn, free, std::ptr::null_mut()));
+    if code != 0 {
+        return Err(code);
     }
     let mut device = 0;
     let get = sibling(api, real, names.get_device);
@@ -306,18 +300,25 @@ unsafe extern "C" fn begin_capture_to(
 }
 
 unsafe extern "C" fn end_capture(
-    _api: Api,
+    api: Api,
     real: Raw,
     stream: Pointer,
     graph: *mut Pointer,
 ) -> i32 {
-    /// The only refusal after which the capture goes on.
-    const WRONG_THREAD: i32 = 908;
     let code = call_real!(EndCaptureFn, real, stream, graph);
-    if code != WRONG_THREAD && may_be_ours() {
+    if may_be_ours() && (code == 0 || !goes_on(api, real, stream, code)) {
         end(Capture::Stream(stream.addr()));
     }
     code
+}
+
+/// Whether a capture goes on after its end was refused: of some refusals it does.
+fn goes_on(api: Api, real: Raw, stream: Pointer, code: i32) -> bool {
+    const WRONG_THREAD: i32 = 908;
+    let mut status = 0;
+    let ask = sibling(api, real, names(api).is_capturing);
+    let asked = call_real!(IsCapturingFn, ask, stream, &raw mut status);
+    code == WRONG_THREAD || (asked == 0 && status != 0)
 }
 
 unsafe extern "C" fn ipc_get(_api: Api, real: Raw, handle: Pointer, place: Pointer) -> i32 {
@@ -330,5 +331,7 @@ unsafe extern "C" fn ipc_get(_api: Api, real: Raw, handle: Pointer, place: Point
     // Some runtimes hand out a handle that no other process can use: peers then hang.
     let text = format!("{place:p} is pausable memory, which this kind of handle cannot share");
     remember(Failed::new(DormantStatus::NotSupported, text));
+    // With no place for a handle the runtime refuses by itself, and its last error says so.
+    call_real!(IpcGetFn, real, std::ptr::null_mut(), std::ptr::null_mut());
     INVALID_VALUE
 }

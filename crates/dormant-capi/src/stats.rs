@@ -106,7 +106,7 @@ pub unsafe extern "C" fn dormant_stats(stats: *mut DormantStats) -> DormantStatu
             failed_frees: counts.failed_frees,
             leaked_ranges: counts.leaked_ranges,
             leaked_handles: counts.leaked_handles,
-            disk_backup_bytes: 0,
+            disk_backup_bytes: counts.disk_backup_bytes,
         };
         // SAFETY: the caller's promise.
         unsafe { edge::write_sized(stats, value) }

@@ -33,7 +33,7 @@ pub(crate) const MMAP: u32 = 16;
 /// The policy that the switches come to. A copy on disk is wanted to spare host memory, so it wins.
 pub(crate) fn policy(marks: u32) -> Policy {
     if marks & DISK != 0 {
-        "disk".parse().unwrap_or(Policy::Host)
+        Policy::Disk
     } else if marks & CPU != 0 {
         Policy::Host
     } else {
@@ -48,7 +48,7 @@ fn marks(place: &Place) -> u32 {
     }
     let backup = match place.settings.policy {
         Policy::Host => CPU,
-        other if other.name() == "disk" => DISK,
+        Policy::Disk => DISK,
         _ => 0,
     };
     place.marks | KNOWN | backup

@@ -362,9 +362,10 @@ pub struct DormantConfig {
     pub reserved: u32,
     /// The most bytes of host memory that backups may take; 0: no limit of ours.
     pub host_limit_bytes: u64,
-    /// Where contents go that are kept on disk; NULL: the system's folder for temporary files.
+    /// Where contents go that are kept on disk; NULL: the system's folder for temporary files, or, when
+    /// configuring, as before.
     pub disk_directory: *const c_char,
-    /// The most bytes of host memory that copies to and from disk are staged in; 0: the default.
+    /// The most bytes of host memory that copies to and from disk are staged in; 0: as before.
     pub disk_staging_bytes: u64,
 }
 
