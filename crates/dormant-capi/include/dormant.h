@@ -953,6 +953,15 @@ DormantStatus dormant_backup(const void *place,
                              size_t *length);
 
 /*
+ Registers a loan's pages with the driver, so that copies of your own from it to a device run at the
+ link's full speed. A refusal leaves the bytes as readable as before, and copies slower.
+
+ # Safety
+ `lease` is from `dormant_backup` and not ended.
+ */
+DormantStatus dormant_backup_register(const struct DormantBackup *lease);
+
+/*
  Ends a loan. NULL is fine.
 
  # Safety

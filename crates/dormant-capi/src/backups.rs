@@ -54,6 +54,22 @@ pub(crate) fn lend(place: *const c_void) -> Result<(dormant::Backup, usize), Fai
     Ok((backup, offset))
 }
 
+/// Registers a loan's pages with the driver, so that copies of your own from it to a device run at the
+/// link's full speed. A refusal leaves the bytes as readable as before, and copies slower.
+///
+/// # Safety
+/// `lease` is from `dormant_backup` and not ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_backup_register(lease: *const DormantBackup) -> DormantStatus {
+    forward!(dormant_backup_register(lease));
+    entry(|| {
+        refuse_in_a_child()?;
+        // SAFETY: the caller's promise.
+        let lease = unsafe { lease.as_ref() }.ok_or_else(|| Failed::invalid("lease is NULL"))?;
+        Ok(engine()?.register_backup(&lease.0)?)
+    })
+}
+
 /// Ends a loan. NULL is fine.
 ///
 /// # Safety

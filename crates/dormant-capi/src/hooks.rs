@@ -299,12 +299,7 @@ unsafe extern "C" fn begin_capture_to(
     })
 }
 
-unsafe extern "C" fn end_capture(
-    api: Api,
-    real: Raw,
-    stream: Pointer,
-    graph: *mut Pointer,
-) -> i32 {
+unsafe extern "C" fn end_capture(api: Api, real: Raw, stream: Pointer, graph: *mut Pointer) -> i32 {
     let code = call_real!(EndCaptureFn, real, stream, graph);
     if may_be_ours() && (code == 0 || !goes_on(api, real, stream, code)) {
         end(Capture::Stream(stream.addr()));

@@ -290,8 +290,10 @@ pub unsafe extern "C" fn tms_get_cpu_backup_pointer(
             )));
         }
         let bytes = part.as_ptr().cast::<c_void>();
-        let engine = edge::opened();
-        if let Some(block) = engine.and_then(|engine| engine.find(crate::status::address(place))) {
+        let engine = edge::engine()?;
+        // For copies of the caller's own; a refusal makes them slower, and nothing else.
+        let _ = engine.register_backup(&backup);
+        if let Some(block) = engine.find(crate::status::address(place)) {
             let mut loans = HANDED_OUT.lock().unwrap_or_else(PoisonError::into_inner);
             if !loans.iter().any(|(id, _)| *id == block.id) {
                 loans.push((block.id, backup));

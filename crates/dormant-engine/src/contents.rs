@@ -98,6 +98,19 @@ impl<D: Driver> Engine<D> {
         self.lend(stash, device).map_err(failed)
     }
 
+    /// Registers a backup's pages with the driver, so that copies of the caller's own from it to a device
+    /// run at the link's full speed, for as long as the backup and the block's sleep last. A second
+    /// time does nothing.
+    ///
+    /// # Errors
+    /// The driver's, when it or the system refuses: the bytes are as readable as before, and copies
+    /// slower. `Forked` in a forked child.
+    pub fn register_backup(&self, backup: &Backup) -> Result<()> {
+        self.admit("registering a backup")?;
+        let registered = backup.copy.piece().register(&self.driver);
+        registered.map_err(|cause| Error::new("registering a backup", cause))
+    }
+
     /// What holds the saved contents of a block. The registry is let go of before anything is read.
     fn stash_at(&self, address: Address) -> allocator_core::Result<(Stash, Device)> {
         let refused =

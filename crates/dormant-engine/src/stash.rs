@@ -61,6 +61,10 @@ impl HostCopy {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.piece[..self.bytes]
     }
+
+    pub(crate) fn piece(&self) -> &Piece {
+        &self.piece
+    }
 }
 
 /// The count of host memory, or of disk space, that backups take.

@@ -1,10 +1,11 @@
 //! Exclusive parts of one mapping: a backup for each block of a pause, without a mapping each.
 
+use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use allocator_core::{Error, ErrorKind, Operation, Result};
+use allocator_core::{Driver, Error, ErrorKind, Operation, Result};
 
 use crate::mapping::{Mapping, huge_page_bytes, page_bytes};
 use crate::process;
@@ -17,12 +18,56 @@ pub struct Piece {
     offset: usize,
     /// What was asked for.
     bytes: usize,
+    /// The pages' [`Registration`] with some driver.
+    registration: Mutex<Option<Box<dyn Debug + Send>>>,
 }
 
 impl Piece {
     fn at(&self) -> NonNull<u8> {
         // SAFETY: `carve` keeps offset and length within the mapping.
         unsafe { self.mapping.base().add(self.offset) }
+    }
+}
+
+/// A piece's pages, registered with a driver.
+#[derive(Debug)]
+struct Registration<D: Driver> {
+    driver: Arc<D>,
+    start: NonNull<u8>,
+}
+
+// SAFETY: the address is only handed to the driver, which may be called from any thread.
+unsafe impl<D: Driver> Send for Registration<D> {}
+
+impl<D: Driver> Drop for Registration<D> {
+    fn drop(&mut self) {
+        if process::is_forked_child() || process::is_exiting() {
+            return;
+        }
+        // SAFETY: it was registered once, by the piece, which is still there; nothing of ours copies
+        // to or from it any more, and a copy that somebody else has queued is waited for by the
+        // driver. A refusal leaves pages pinned, which nobody can help.
+        let _ = unsafe { self.driver.unregister_host(self.start) };
+    }
+}
+
+impl Piece {
+    /// Registers the pages with a driver, so that its devices copy to and from them at full speed, until
+    /// the piece is dropped. A second time does nothing.
+    ///
+    /// # Errors
+    /// The driver's, when it or the system refuses.
+    pub fn register<D: Driver>(&self, driver: &Arc<D>) -> Result<()> {
+        let mut registration = self.registration.lock().unwrap_or_else(PoisonError::into_inner);
+        if registration.is_some() {
+            return Ok(());
+        }
+        let start = self.at();
+        // SAFETY: these pages are the piece's own, and stay mapped as long as it lives; it registers
+        // them once, and unregisters them before it gives them back.
+        unsafe { driver.register_host(start, whole_pages(self.bytes) as u64) }?;
+        *registration = Some(Box::new(Registration { driver: Arc::clone(driver), start }));
+        Ok(())
     }
 }
 
@@ -45,6 +90,7 @@ impl DerefMut for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
+        drop(self.registration.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         // The last piece takes the whole mapping with it; in a forked child the pages are not ours.
         if Arc::strong_count(&self.mapping) == 1 || process::is_forked_child() {
             return;
@@ -98,7 +144,12 @@ pub fn carve(sizes: impl IntoIterator<Item = usize>) -> Result<Vec<Piece>> {
     Ok(places
         .into_iter()
         .zip(sizes)
-        .map(|(offset, bytes)| Piece { mapping: Arc::clone(&mapping), offset, bytes })
+        .map(|(offset, bytes)| Piece {
+            mapping: Arc::clone(&mapping),
+            offset,
+            bytes,
+            registration: Mutex::default(),
+        })
         .collect())
 }
 

@@ -122,6 +122,26 @@ pub fn a_backup_is_readable_while_the_block_sleeps_and_outlives_the_resume<D: Dr
     expect_bytes(&backup, &pattern(bytes, 5));
 }
 
+/// For copies of the program's own at the link's full speed; blocks of one pause share a mapping.
+pub fn a_backup_can_be_registered_and_ends_so_when_it_is_given_back<D: Driver>(bench: &Bench<D>) {
+    let bytes = bench.unit_bytes + 5;
+    let addresses = [7, 8].map(|seed| bench.filled("w", Policy::Host, bytes, seed));
+    for _ in 0..2 {
+        pause(bench, "w");
+        let backups = addresses.map(|address| bench.engine.backup(address).expect("backup"));
+        for backup in &backups {
+            bench.engine.register_backup(backup).expect("register");
+            bench.engine.register_backup(backup).expect("a second time is nothing");
+        }
+        resume(bench, "w");
+        expect_bytes(&backups[1], &pattern(bytes, 8));
+    }
+    bench.expect_pattern(addresses[0], bytes, 7);
+    for address in addresses {
+        bench.engine.free(address).expect("free");
+    }
+}
+
 /// The program has newer contents elsewhere.
 pub fn a_dropped_backup_is_gone_and_the_block_still_wakes<D: Driver>(bench: &Bench<D>) {
     let bytes = bench.unit_bytes;

@@ -57,6 +57,7 @@ macro_rules! for_each_case {
                 bytes_behind_the_logical_size_are_neither_saved_nor_charged
                 the_host_policy_given_at_pause_keeps_the_bytes_of_every_block
                 a_backup_outlives_a_free_of_the_paused_block
+                a_backup_can_be_registered_and_ends_so_when_it_is_given_back
             }
             disk {
                 a_disk_backup_comes_back_and_leaves_no_file
