@@ -563,7 +563,7 @@ typedef struct DormantDeviceReport {
    */
   uint32_t device;
   /*
-   1 if memory was given back by our count and the reading did not rise.
+   1 after a pause that gave memory back by our count, if the reading did not rise.
    */
   uint32_t freed_nothing;
   /*

@@ -99,7 +99,11 @@ pub unsafe extern "C" fn dormant_drop_backup(
     entry(|| {
         // SAFETY: the caller's promise.
         let selection = unsafe { selection(tags, count) }?;
-        let dropped = engine()?.drop_backup(selection)?;
+        refuse_in_a_child()?;
+        let dropped = match edge::opened() {
+            Some(engine) => engine.drop_backup(selection)?,
+            None => 0,
+        };
         // SAFETY: the caller's promise.
         if let Some(place) = unsafe { bytes.as_mut() } {
             *place = dropped;

@@ -35,16 +35,22 @@ fn said() -> MutexGuard<'static, Option<Said>> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells a new engine what was said before.
+/// Tells a new engine what was said before. The lock is never held while the engine is told: that may
+/// wait for work in flight.
 pub(crate) fn engine_opened(engine: &'static Engine) {
-    let mut said = said();
-    let said = said.get_or_insert_default();
-    for (_, known) in &mut said.captures {
-        known.get_or_insert_with(|| engine.begin_capture());
-    }
-    for (peer, owner) in said.peers.drain(..) {
+    let peers = std::mem::take(&mut said().get_or_insert_default().peers);
+    for (peer, owner) in peers {
         // Devices that are no peers to the driver API get no access; the runtime has answered.
         let _ = engine.enable_peer_access(peer, owner);
+    }
+    while said().as_ref().is_some_and(|said| said.captures.iter().any(|(_, known)| known.is_none()))
+    {
+        let guard = engine.begin_capture();
+        let mut said = said();
+        let captures = &mut said.get_or_insert_default().captures;
+        if let Some((_, known)) = captures.iter_mut().find(|(_, known)| known.is_none()) {
+            *known = Some(guard);
+        }
     }
 }
 

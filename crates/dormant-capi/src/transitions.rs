@@ -17,8 +17,15 @@ use crate::types::{
     DormantResumeOptions, DormantStatus, DormantTagReport,
 };
 
+/// A thread's last transition.
+#[derive(Clone, Default)]
+struct Last {
+    report: Report,
+    is_pause: bool,
+}
+
 thread_local! {
-    static LAST: RefCell<Option<Report>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
 }
 
 /// The tags of a call.
@@ -75,7 +82,7 @@ pub unsafe extern "C" fn dormant_pause(
         }
         let done = transition(|engine| engine.pause(selection, &how));
         // SAFETY: the caller's promise.
-        unsafe { hand_out(done, report) }
+        unsafe { hand_out(done, true, report) }
     })
 }
 
@@ -105,7 +112,7 @@ pub unsafe extern "C" fn dormant_resume(
         how.wait_for_memory = waiting(options.wait_for_memory_ms).unwrap_or_default();
         let done = transition(|engine| engine.resume(selection, &how));
         // SAFETY: the caller's promise.
-        unsafe { hand_out(done, report) }
+        unsafe { hand_out(done, false, report) }
     })
 }
 
@@ -129,13 +136,17 @@ pub(crate) fn transition(
 
 /// # Safety
 /// `into` is NULL or a `DormantReport` whose `size` is set.
-unsafe fn hand_out(done: Result<Report, Failed>, into: *mut DormantReport) -> Result<(), Failed> {
+unsafe fn hand_out(
+    done: Result<Report, Failed>,
+    is_pause: bool,
+    into: *mut DormantReport,
+) -> Result<(), Failed> {
     let report = match &done {
         Ok(report) => report.clone(),
         Err(failed) => failed.report().cloned().unwrap_or_default(),
     };
     let value = in_sum(&report);
-    LAST.with(|last| *last.borrow_mut() = Some(report));
+    LAST.with(|last| *last.borrow_mut() = Some(Last { report, is_pause }));
     if !into.is_null() {
         // SAFETY: the caller's promise.
         unsafe { edge::write_sized(into, value) }?;
@@ -174,7 +185,7 @@ fn in_sum(report: &Report) -> DormantReport {
     }
 }
 
-fn last() -> Report {
+fn last() -> Last {
     LAST.try_with(|last| last.borrow().clone()).ok().flatten().unwrap_or_default()
 }
 
@@ -189,7 +200,7 @@ pub unsafe extern "C" fn dormant_report_tags(
 ) {
     forward!(dormant_report_tags(each, user));
     let Some(each) = each else { return };
-    for part in last().tags {
+    for part in last().report.tags {
         let tag = c_string(part.tag.as_str());
         let value = DormantTagReport {
             tag: tag.as_ptr(),
@@ -217,10 +228,11 @@ pub unsafe extern "C" fn dormant_report_devices(
 ) {
     forward!(dormant_report_devices(each, user));
     let Some(each) = each else { return };
-    for part in last().devices {
+    let Last { report, is_pause } = last();
+    for part in report.devices {
         let value = DormantDeviceReport {
             device: part.device.0,
-            freed_nothing: part.freed_nothing().into(),
+            freed_nothing: (is_pause && part.freed_nothing()).into(),
             moved_bytes: part.moved_bytes,
             free_before: part.free_before.unwrap_or(u64::MAX),
             free_after: part.free_after.unwrap_or(u64::MAX),

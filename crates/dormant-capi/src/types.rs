@@ -200,7 +200,7 @@ pub struct DormantTagReport {
 pub struct DormantDeviceReport {
     /// The device.
     pub device: u32,
-    /// 1 if memory was given back by our count and the reading did not rise.
+    /// 1 after a pause that gave memory back by our count, if the reading did not rise.
     pub freed_nothing: u32,
     /// Physical bytes given back or taken, by our own count.
     pub moved_bytes: u64,
