@@ -109,6 +109,8 @@ def test_a_pool_of_ours_stands_for_one_of_the_programs():
             torch.zeros(1000, device="cuda")
         graphs.append(graph)
     assert _tags() == {"graph": 2 * MIB}
+    ours = graphs[0].pool()
+    assert dormant.torch.capture_pool(graph, ours, tag="graph", policy="host") == ours
     graphs.clear()
     del graph
     gc.collect()

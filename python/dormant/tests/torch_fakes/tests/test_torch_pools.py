@@ -267,3 +267,28 @@ def test_regions_that_are_left_in_the_wrong_order_leave_a_sound_state():
     with dormant.region("c"):
         assert _tag(_bytes(100)) == "c"
     assert _tag(_bytes(100)) is None
+
+
+@in_child()
+def test_little_that_dies_in_many_regions_does_not_add_up():
+    import dormant
+
+    at_first = _free()
+    for _ in range(20):
+        with dormant.region("a"):
+            _bytes(4 * MIB)
+        with dormant.disable():
+            _bytes(4 * MIB)
+    assert at_first - _free() < 64 * MIB
+
+
+@in_child()
+def test_pools_that_were_left_are_forgotten_in_time():
+    import dormant
+
+    from torch import _caching
+
+    for _ in range(2500):
+        with dormant.region("a"):
+            pass
+    assert len(_caching.of(0).pools) <= 1000

@@ -31,7 +31,8 @@ Test = Callable[..., None]
 def library() -> Path:
     """The library under test."""
     named = os.environ.get("DORMANT_LIBRARY")
-    return Path(named) if named else PYTHON.parent / "target" / "debug" / "libdormant_capi.so"
+    target = Path(os.environ.get("CARGO_TARGET_DIR", PYTHON.parent / "target"))
+    return Path(named) if named else target / "debug" / "libdormant_capi.so"
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _C, _device, autograd, cuda, version
+from . import _C, autograd, cuda, version
 from ._caching import OutOfMemoryError
 from ._tensor import Storage, Tensor, empty_like
 from ._types import Device, Dtype, bfloat16, float16, float32, int32, int64, uint8
@@ -97,6 +97,3 @@ def equal(one: Tensor, other: Tensor) -> bool:
     if one.is_contiguous() and other.is_contiguous() and one.dtype == other.dtype and one.numel():
         return bytes(one._bytes()) == bytes(other._bytes())
     return list(one._values()) == list(other._values())
-
-
-_device.set_current(0)

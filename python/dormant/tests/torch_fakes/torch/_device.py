@@ -21,7 +21,10 @@ used: set[int] = set()
 _runtime: ctypes.CDLL | None = None
 if os.environ.get("FAKE_TORCH_CUDART"):
     _stand_in = ctypes.CDLL(os.environ["FAKE_TORCH_CUDART"], mode=ctypes.RTLD_GLOBAL)
-    _stand_in.fake_foreign_bytes.restype = c_uint64
+    # A stand-in that has a device of its own has taken it from there already.
+    _foreign = getattr(_stand_in, "fake_foreign_bytes", lambda _device: 0)
+    if hasattr(_foreign, "restype"):
+        _foreign.restype = c_uint64
     _runtime = ctypes.CDLL(None)
     _runtime.cudaMalloc.argtypes = [ctypes.POINTER(c_void_p), c_size_t]
     _runtime.cudaFree.argtypes = [c_void_p]
@@ -40,7 +43,7 @@ def memory(device: int) -> tuple[int, int]:
 def foreign_bytes(device: int) -> int:
     """What is taken past the simulated device."""
     if _runtime is not None:
-        return int(_stand_in.fake_foreign_bytes(device))
+        return int(_foreign(device))
     return _foreign_bytes.get(device, 0)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _caching, _device, _streams
-from ._types import Device, Dtype, float32, int64
+from ._types import Device, Dtype, float32, int64, uint8
 
 
 class Storage:
@@ -200,6 +200,10 @@ class Tensor:
 
     def _map(self, into: Tensor, convert: Callable[[Any], Any]) -> Tensor:
         def change() -> None:
+            if self.dtype == into.dtype == uint8 and self.is_contiguous():
+                table = bytes(uint8.wrap(convert(value)) for value in range(256))
+                into._bytes()[:] = bytes(self._bytes()).translate(table)
+                return
             target = into._bytes().cast(into.dtype.code)
             for place, value in enumerate(self._values()):
                 target[place] = into.dtype.wrap(convert(value))

@@ -1,0 +1,1 @@
+"""The two ways in which torch's memory becomes ours."""
