@@ -1,26 +1,6 @@
 /* Case F1: blocks A and B in a pausable region; write B; pause all; free A; resume all; read and
  * write B; free B. Whatever saver is preloaded is driven by its C symbols. */
-#include <dlfcn.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-int cudaMalloc(void **, size_t);
-int cudaFree(void *);
-int cudaMemcpy(void *, const void *, size_t, int);
-int cudaMemset(void *, int, size_t);
-int cudaMemGetInfo(size_t *, size_t *);
-int cudaDeviceSynchronize(void);
-const char *cudaGetErrorString(int);
-
-static void is(int have, int want, const char *what) {
-    if (have != want) {
-        fprintf(stderr, "%s: %d, not %d\n", what, have, want);
-        exit(2);
-    }
-}
-
-#define OK(call) is(call, 0, #call)
+#include "gpu.h"
 
 static void *saver(const char *name) {
     void *found = dlsym(RTLD_DEFAULT, name);
@@ -31,11 +11,6 @@ static void *saver(const char *name) {
     return found;
 }
 
-static void expect(void *block, int byte, size_t bytes, unsigned char *back) {
-    OK(cudaMemcpy(back, block, bytes, 2));
-    for (size_t i = 0; i < bytes; i++) is(back[i], byte, "a byte");
-}
-
 int main(void) {
     enum { BYTES = 4 << 20 };
     void (*set_region)(bool) = saver("tms_set_interesting_region");
@@ -43,42 +18,38 @@ int main(void) {
     void (*set_backup)(bool) = saver("tms_set_enable_cpu_backup");
     int (*pause_all)(const char *) = saver("tms_pause");
     int (*resume_all)(const char *) = saver("tms_resume");
-    unsigned char *back = malloc(BYTES);
-    size_t start, now, total;
+    size_t start;
     void *a, *b;
 
-    OK(cudaDeviceSynchronize());
-    OK(cudaMemGetInfo(&start, &total));
+    OK(GPU(DeviceSynchronize)());
+    start = free_bytes();
     set_tag("default");
     set_backup(true);
     /* It stays on, as for a process that is pausable as a whole: the saver of the failure takes a
      * free outside a region for one of foreign memory. */
     set_region(true);
-    OK(cudaMalloc(&a, BYTES));
-    OK(cudaMalloc(&b, BYTES));
-    OK(cudaMemset(b, 0x42, BYTES));
+    a = allocate(BYTES);
+    b = allocate(BYTES);
+    fill(b, 0x42, BYTES);
 
     puts("pause");
     fflush(stdout);
     pause_all(NULL);
-    OK(cudaMemGetInfo(&now, &total));
-    is(now == start, 1, "free bytes while paused");
+    IS(free_bytes(), start);
     puts("free A");
     fflush(stdout);
-    OK(cudaFree(a));
+    OK(GPU(Free)(a));
     puts("resume");
     fflush(stdout);
     resume_all(NULL);
-    OK(cudaMemGetInfo(&now, &total));
-    is(start - now == BYTES, 1, "A's bytes stay away");
-    expect(b, 0x42, BYTES, back);
-    OK(cudaMemset(b, 0x24, BYTES));
-    expect(b, 0x24, BYTES, back);
+    IS(free_bytes(), start - BYTES); /* A's bytes stay away. */
+    EXPECT(b, 0x42, BYTES);
+    fill(b, 0x24, BYTES);
+    EXPECT(b, 0x24, BYTES);
     puts("free B");
     fflush(stdout);
-    OK(cudaFree(b));
-    OK(cudaMemGetInfo(&now, &total));
-    is(now == start, 1, "free bytes at the end");
+    OK(GPU(Free)(b));
+    IS(free_bytes(), start);
     puts("all is well");
     return 0;
 }

@@ -1,11 +1,12 @@
 //! Finding the stand-in libraries, and giving them to this process or to a child.
 //!
 //! They are built because this package depends on theirs. Their files are named `double_…`, so that
-//! no `dlopen` takes one for a driver; a child gets copies under the real names in a folder of its
+//! no `dlopen` takes one for a driver; a child gets links under the real names in a folder of its
 //! own, and nothing else on its library path.
 
 use std::ffi::{CString, c_char, c_int};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,6 +14,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use tempfile::TempDir;
 
 use crate::c;
+use crate::kept::kept;
 
 /// A stand-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +97,23 @@ fn cudart_archive() -> PathBuf {
                 test.display()
             )
         })
+}
+
+/// The runtime's stand-in, linked with a SONAME that is its symbols' version as well.
+fn cudart(soname: &str) -> PathBuf {
+    let archive = cudart_archive();
+    let changed = archive.metadata().and_then(|data| data.modified()).expect("the archive's time");
+    kept(soname, (&archive, changed, soname), |to| {
+        let script = to.with_extension("map");
+        fs::write(&script, format!("{soname} {{ global: cuda*; local: *; }};\n"))
+            .expect("a version script");
+        let mut link = c::compiler();
+        link.args(["-shared", "-s", "-o"]).arg(to).arg(format!("-Wl,-soname,{soname}"));
+        link.arg(format!("-Wl,--version-script={}", script.display()));
+        link.args(["-Wl,--gc-sections", "-Wl,--whole-archive"]).arg(&archive);
+        link.args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm", "-lgcc_s"]);
+        c::run(&mut link);
+    })
 }
 
 /// A stand-in in this process, with a state of its own.
@@ -204,13 +223,13 @@ impl Folder {
     /// Makes one.
     ///
     /// # Panics
-    /// When a stand-in is not there, or cannot be copied.
+    /// When a stand-in is not there, or cannot be linked to.
     #[must_use]
     pub fn new(doubles: &[Double]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for double in doubles {
             let to = folder.path().join(double.soname());
-            fs::copy(double.file(), &to).expect("a copy of the stand-in");
+            symlink(double.file(), to).expect("a link to the stand-in");
         }
         Self { folder }
     }
@@ -228,16 +247,7 @@ impl Folder {
     #[must_use]
     pub fn with_cudart(self, version: u32) -> Self {
         let soname = format!("libcudart.so.{version}");
-        let script = self.path().join("cudart.map");
-        fs::write(&script, format!("{soname} {{ global: cuda*; local: *; }};\n"))
-            .expect("a version script");
-        let mut link = c::compiler();
-        link.args(["-shared", "-s", "-o"]).arg(self.path().join(&soname));
-        link.arg(format!("-Wl,-soname,{soname}"));
-        link.arg(format!("-Wl,--version-script={}", script.display()));
-        link.args(["-Wl,--gc-sections", "-Wl,--whole-archive"]).arg(cudart_archive());
-        link.args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm", "-lgcc_s"]);
-        c::run(&mut link);
+        symlink(cudart(&soname), self.path().join(&soname)).expect("a link to the runtime");
         self
     }
 

@@ -2,4 +2,6 @@
 
 pub mod c;
 pub mod doubles;
+pub mod hooked;
+mod kept;
 pub mod peer;

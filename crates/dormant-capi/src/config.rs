@@ -10,7 +10,7 @@ use dormant::Config;
 use crate::edge::{self, entry, forward};
 use crate::environment;
 use crate::status::Failed;
-use crate::text::{c_string, text};
+use crate::text::{c_string, keep, text};
 use crate::types::{DormantConfig, DormantStatus};
 
 static CHOSEN: Mutex<Option<Config>> = Mutex::new(None);
@@ -60,11 +60,10 @@ pub unsafe extern "C" fn dormant_configuration(config: *mut DormantConfig) -> Do
         let holding = holding();
         let directory = holding.disk_directory.as_ref();
         let directory = directory.map(|directory| c_string(&directory.to_string_lossy()));
-        DIRECTORY.with(|place| {
-            let mut place = place.borrow_mut();
-            *place = directory;
+        keep(&DIRECTORY, directory.unwrap_or_default(), |directory| {
+            let directory = (!directory.is_empty()).then_some(directory.as_c_str());
             // SAFETY: the caller's promise.
-            unsafe { edge::write_sized(config, shown(&holding, place.as_deref())) }
+            unsafe { edge::write_sized(config, shown(&holding, directory)) }
         })
     })
 }

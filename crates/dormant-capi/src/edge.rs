@@ -2,16 +2,21 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dormant::{Engine, ErrorKind};
 use dormant_interpose::Resolved;
 
+use crate::memory::refuse_in_a_child;
 use crate::status::{Failed, remember};
 use crate::types::DormantStatus;
 use crate::{captures, config, environment, identity};
 
 static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
+
+/// Whether a region asked for memory that could not be made pausable, and was given plain memory.
+static MISSED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// Whether this thread is in a call of ours already. Without a destructor, so that it is there
@@ -36,6 +41,7 @@ pub(crate) use forward;
 
 /// The engine, opened at the first call.
 pub(crate) fn engine() -> Result<&'static Engine, Failed> {
+    refuse_in_a_child()?;
     if let Resolved::Foreign(text) = identity::resolved() {
         return Err(Failed::new(DormantStatus::TwoBuilds, text.clone()));
     }
@@ -56,6 +62,16 @@ pub(crate) fn engine() -> Result<&'static Engine, Failed> {
 /// The engine, if it has been opened.
 pub(crate) fn opened() -> Option<&'static Engine> {
     ENGINE.get().map(|engine| &**engine)
+}
+
+/// Remembers that a region was given memory that cannot be paused.
+pub(crate) fn miss() {
+    MISSED.store(true, Ordering::Relaxed);
+}
+
+/// Whether one was.
+pub(crate) fn has_missed() -> bool {
+    MISSED.load(Ordering::Relaxed)
 }
 
 /// Whether this thread is in a call of ours.
@@ -95,6 +111,14 @@ pub(crate) unsafe fn place<'a, T>(place: *mut T, what: &str) -> Result<&'a mut T
     unsafe { place.as_mut() }.ok_or_else(|| Failed::invalid(format!("{what} is NULL")))
 }
 
+/// Refuses a count of things that no memory could hold.
+pub(crate) fn bounded<T>(count: usize, what: &str) -> Result<(), Failed> {
+    match count.checked_mul(size_of::<T>()).map(isize::try_from) {
+        Some(Ok(_)) => Ok(()),
+        _ => Err(Failed::invalid(format!("{count} is no number of {what} that there can be"))),
+    }
+}
+
 /// The size that a sized struct says it has.
 ///
 /// # Safety
@@ -107,6 +131,18 @@ unsafe fn said_size<T>(from: *const T) -> Result<usize, Failed> {
         return Err(Failed::invalid(format!("{name}.size is {size}; set it to sizeof({name})")));
     }
     Ok(size.min(size_of::<T>()))
+}
+
+/// Refuses a place for a sized struct that has no sensible size, before anything is done.
+///
+/// # Safety
+/// `place` is NULL or points to a struct whose first field is its size, a `u32`.
+pub(crate) unsafe fn check_sized<T>(place: *const T) -> Result<(), Failed> {
+    if place.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { said_size(place) }.map(drop)
 }
 
 /// Reads a sized struct over `otherwise`, which holds what a caller of an older header leaves out.
@@ -144,4 +180,46 @@ pub(crate) unsafe fn write_sized<T: Copy>(to: *mut T, value: T) -> Result<(), Fa
     // SAFETY: both have that many bytes left, and they are apart.
     unsafe { from.copy_to_nonoverlapping(to, size - skip) };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::dormant_last_error;
+    use crate::types::{DormantError, DormantReport};
+
+    #[test]
+    fn a_panic_is_an_answer_and_the_next_call_works() {
+        assert_eq!(entry(|| panic!("of {}", "this test")), DormantStatus::Internal);
+        assert!(!is_inside());
+        // SAFETY: numbers and pointers, all of which may be zero.
+        let mut error: DormantError = unsafe { std::mem::zeroed() };
+        error.size = u32::try_from(size_of::<DormantError>()).unwrap();
+        // SAFETY: the size is set.
+        assert_eq!(unsafe { dormant_last_error(&raw mut error) }, DormantStatus::Ok);
+        // SAFETY: a text of the last error, which is still the last.
+        let text = unsafe { std::ffi::CStr::from_ptr(error.text) }.to_str().unwrap();
+        assert_eq!(
+            (error.status, text),
+            (DormantStatus::Internal, "a defect of dormant: of this test")
+        );
+        assert_eq!(entry(|| Ok(())), DormantStatus::Ok);
+    }
+
+    #[test]
+    fn a_caller_of_an_older_header_gets_what_it_knows_and_gives_what_it_has() {
+        let mut report = DormantReport { size: 8, workers: 1, ..DormantReport::default() };
+        let value = DormantReport { size: 0, workers: 7, copy_ns: 9, ..DormantReport::default() };
+        // SAFETY: it has more than 8 bytes.
+        unsafe { write_sized(&raw mut report, value) }.unwrap();
+        assert_eq!((report.size, report.workers, report.copy_ns), (8, 7, 0));
+        let otherwise = DormantReport { copy_ns: 5, ..DormantReport::default() };
+        // SAFETY: as above.
+        let read = unsafe { read_sized(&raw const report, otherwise) }.unwrap();
+        assert_eq!((read.workers, read.copy_ns), (7, 5));
+        report.size = 3;
+        // SAFETY: its size is read and nothing else.
+        let refused = unsafe { read_sized(&raw const report, otherwise) }.unwrap_err();
+        assert_eq!(refused.status, DormantStatus::InvalidArgument);
+    }
 }

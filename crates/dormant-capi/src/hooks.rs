@@ -187,6 +187,7 @@ unsafe extern "C" fn malloc(api: Api, real: Raw, place: *mut Pointer, bytes: usi
             // Without an engine there is nothing that could pause it.
             DormantStatus::NoDriver | DormantStatus::TwoBuilds => {
                 remember(failed);
+                edge::miss();
                 pass()
             }
             _ => code_of(failed),

@@ -12,7 +12,7 @@ use dormant_host::process;
 use crate::edge::{self, engine, entry, forward};
 use crate::regions::{policy_number, settings};
 use crate::status::{Failed, address, pointer};
-use crate::text::{c_string, say};
+use crate::text::{c_string, keep, say};
 use crate::types::{
     DORMANT_STATE_ACTIVE, DORMANT_STATE_MOVING, DORMANT_STATE_PAUSED, DORMANT_STATE_POISONED,
     DormantBlock, DormantRegion, DormantStatus,
@@ -140,6 +140,7 @@ pub unsafe extern "C" fn dormant_read(
         if into.is_null() {
             return Err(Failed::invalid("into is NULL"));
         }
+        edge::bounded::<u8>(bytes, "bytes")?;
         // SAFETY: the caller's promise. The engine only writes to it.
         let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
         Ok(engine()?.read(address(from), into)?)
@@ -164,6 +165,7 @@ pub unsafe extern "C" fn dormant_write(
         if from.is_null() {
             return Err(Failed::invalid("from is NULL"));
         }
+        edge::bounded::<u8>(bytes, "bytes")?;
         // SAFETY: the caller's promise.
         let from = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
         Ok(engine()?.write(address(to), from)?)
@@ -217,9 +219,7 @@ pub unsafe extern "C" fn dormant_find(
             let text = format!("no block of ours is at {place:p}");
             return Err(Failed::new(DormantStatus::NotFound, text));
         };
-        FOUND.with(|tag| {
-            let mut tag = tag.borrow_mut();
-            let tag = tag.insert(c_string(found.tag.as_str()));
+        keep(&FOUND, c_string(found.tag.as_str()), |tag| {
             // SAFETY: the caller's promise.
             unsafe { edge::write_sized(result, block(&found, tag)) }
         })

@@ -54,6 +54,7 @@ pub(crate) unsafe fn settings(region: *const DormantRegion) -> Result<Settings, 
     }
     let mut settings = Settings::new(tag, policy(region.policy)?);
     if !region.peers.is_null() {
+        edge::bounded::<u32>(region.peer_count, "peers")?;
         // SAFETY: the caller's promise.
         let peers = unsafe { std::slice::from_raw_parts(region.peers, region.peer_count) };
         settings = settings.with_peers(peers.iter().copied().map(Device));
@@ -159,10 +160,9 @@ pub unsafe extern "C" fn dormant_region_current(
             peer_count: shown.peers.len(),
             disk_directory: shown.directory.as_deref().map_or(std::ptr::null(), |d| d.as_ptr()),
         };
-        SHOWN.with(|place| {
-            let mut place = place.borrow_mut();
+        text::keep(&SHOWN, shown, |shown| {
             // SAFETY: the caller's promise.
-            unsafe { edge::write_sized(region, value(place.insert(shown))) }
+            unsafe { edge::write_sized(region, value(shown)) }
         })
     })
 }

@@ -1,7 +1,9 @@
 //! Text to and from C.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::io::Write;
+use std::thread::LocalKey;
 
 use crate::status::Failed;
 
@@ -25,6 +27,23 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<Option<
         Ok(text) => Ok(Some(text)),
         Err(_) => Err(Failed::invalid(format!("{what} is not UTF-8: {text:?}"))),
     }
+}
+
+/// Hands out what `value` holds, and keeps it until the thread's next of its kind. What it holds must
+/// stay in place when it is moved. At the very end of a thread nothing can be kept any more: there
+/// it stays for good.
+pub(crate) fn keep<T: 'static, R>(
+    slot: &'static LocalKey<RefCell<Option<T>>>,
+    value: T,
+    hand_out: impl FnOnce(&T) -> R,
+) -> R {
+    let handed = hand_out(&value);
+    let mut value = Some(value);
+    let _ = slot.try_with(|slot| *slot.borrow_mut() = value.take());
+    if let Some(value) = value {
+        Box::leak(Box::new(value));
+    }
+    handed
 }
 
 /// One line on standard error, where a user is to see it and no caller can be told.

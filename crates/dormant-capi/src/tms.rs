@@ -18,7 +18,7 @@ use crate::environment;
 use crate::hooks;
 use crate::memory::{allocate_for_runtime, dormant_set_margin_bytes};
 use crate::status::{Failed, pointer, remember};
-use crate::text::{c_string, say, text};
+use crate::text::{c_string, keep, say, text};
 use crate::torch::free_untold;
 use crate::transitions::transition;
 use crate::types::DormantStatus;
@@ -119,7 +119,7 @@ pub extern "C" fn tms_get_current_tag() -> *const c_char {
     forward!(tms_get_current_tag());
     environment::ready();
     let tag = c_string(region::place().settings.tag.as_str());
-    TAG.try_with(|place| place.borrow_mut().insert(tag).as_ptr()).unwrap_or(c"default".as_ptr())
+    keep(&TAG, tag, |tag| tag.as_ptr())
 }
 
 /// Whether contents of new memory are kept in host memory.

@@ -39,6 +39,7 @@ pub(crate) unsafe fn selection(
     if tags.is_null() {
         return Ok(Selection::All);
     }
+    edge::bounded::<*const c_char>(count, "tags")?;
     // SAFETY: the caller's promise.
     let tags = unsafe { std::slice::from_raw_parts(tags, count) };
     let names = tags.iter().map(|tag| {
@@ -71,6 +72,8 @@ pub unsafe extern "C" fn dormant_pause(
     forward!(dormant_pause(tags, count, options, report));
     entry(|| {
         // SAFETY: the caller's promise.
+        unsafe { edge::check_sized(report) }?;
+        // SAFETY: the caller's promise.
         let selection = unsafe { selection(tags, count) }?;
         let otherwise = DormantPauseOptions { size: 0, policy: DORMANT_POLICY_OWN, timeout_ms: -1 };
         // SAFETY: the caller's promise; numbers may be any bytes.
@@ -102,6 +105,8 @@ pub unsafe extern "C" fn dormant_resume(
     forward!(dormant_resume(tags, count, options, report));
     entry(|| {
         // SAFETY: the caller's promise.
+        unsafe { edge::check_sized(report) }?;
+        // SAFETY: the caller's promise.
         let selection = unsafe { selection(tags, count) }?;
         let otherwise =
             DormantResumeOptions { size: 0, reserved: 0, timeout_ms: -1, wait_for_memory_ms: 0 };
@@ -130,6 +135,8 @@ pub(crate) fn transition(
             tms::end_loans(engine);
             Ok(done?)
         }
+        // A pause of nothing must not pass for one of memory that could not be made pausable.
+        None if edge::has_missed() => engine().map(|_| Report::default()),
         None => Ok(Report::default()),
     }
 }
@@ -146,7 +153,8 @@ unsafe fn hand_out(
         Err(failed) => failed.report().cloned().unwrap_or_default(),
     };
     let value = in_sum(&report);
-    LAST.with(|last| *last.borrow_mut() = Some(Last { report, is_pause }));
+    // At the very end of a thread nobody is left who would ask for the parts.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = Some(Last { report, is_pause }));
     if !into.is_null() {
         // SAFETY: the caller's promise.
         unsafe { edge::write_sized(into, value) }?;

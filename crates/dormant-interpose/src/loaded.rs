@@ -85,6 +85,12 @@ impl Object {
             .any(|name| self.own_symbol(name).is_some())
     }
 
+    /// Keeps it loaded for good.
+    pub fn keep(&self) {
+        // It is marked so; the count that this takes is given back.
+        self.with_handle(libc::RTLD_NODELETE, |_| ());
+    }
+
     /// A symbol of this very object, not of what it depends on.
     #[must_use]
     pub fn own_symbol(&self, name: &CStr) -> Option<*mut c_void> {
@@ -94,17 +100,24 @@ impl Object {
     /// A symbol that the object, or something that it depends on, has.
     #[must_use]
     pub fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: the handle is the loader's, the name ends with a zero byte.
+        let address =
+            self.with_handle(0, |handle| unsafe { libc::dlsym(handle, name.as_ptr()) })?;
+        (!address.is_null()).then_some(address)
+    }
+
+    /// Runs something with the loader's handle, if the object is loaded still.
+    fn with_handle<T>(&self, flags: c_int, run: impl FnOnce(*mut c_void) -> T) -> Option<T> {
         let path = if self.path.is_empty() { std::ptr::null() } else { self.path.as_ptr() };
         // SAFETY: nothing is loaded that is not loaded already, so no initialiser runs.
-        let handle = unsafe { libc::dlopen(path, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        let handle = unsafe { libc::dlopen(path, libc::RTLD_LAZY | libc::RTLD_NOLOAD | flags) };
         if handle.is_null() {
             return None;
         }
-        // SAFETY: the handle is the loader's, the name ends with a zero byte.
-        let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+        let result = run(handle);
         // SAFETY: gives back the count that dlopen took; the object stays, others hold it.
         unsafe { libc::dlclose(handle) };
-        (!address.is_null()).then_some(address)
+        Some(result)
     }
 }
 

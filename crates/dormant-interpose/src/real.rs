@@ -38,6 +38,10 @@ impl Real {
             return Some(found);
         }
         let found = self.next().or_else(|| self.among_the_loaded())?;
+        // What is remembered must stay, although whoever opened its library may close it again.
+        if let Some(object) = loaded::at(found) {
+            object.keep();
+        }
         self.found.store(found, Ordering::Release);
         Some(found)
     }

@@ -16,44 +16,46 @@ const CONTROL: &[&str] = &[
 ];
 
 const CUDA: &str = "
-    cuCtxEnablePeerAccess cuCtxGetCurrent cuCtxGetDevice cuCtxRecordEvent cuCtxSetCurrent
-    cuCtxSynchronize cuDeviceCanAccessPeer cuDeviceGet cuDeviceGetAttribute cuDeviceGetCount
-    cuDeviceGetName cuDevicePrimaryCtxGetState cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxRetain
-    cuDeviceTotalMem_v2 cuDriverGetVersion cuEventCreate cuEventDestroy_v2 cuEventQuery
-    cuEventRecord cuEventSynchronize cuGetErrorName cuGetErrorString cuGetProcAddress_v2
-    cuGraphDestroy cuGraphExecDestroy cuGraphInstantiateWithFlags cuGraphLaunch cuInit
-    cuIpcGetMemHandle cuMemAddressFree cuMemAddressReserve cuMemAllocHost_v2 cuMemAlloc_v2
-    cuMemCreate cuMemExportToShareableHandle cuMemFreeHost cuMemFree_v2 cuMemGetAccess
+    cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuCtxGetCurrent cuCtxGetDevice cuCtxRecordEvent
+    cuCtxSetCurrent cuCtxSynchronize cuDeviceCanAccessPeer cuDeviceGet cuDeviceGetAttribute
+    cuDeviceGetCount cuDeviceGetName cuDevicePrimaryCtxGetState cuDevicePrimaryCtxRelease_v2
+    cuDevicePrimaryCtxRetain cuDeviceTotalMem_v2 cuDriverGetVersion cuEventCreate cuEventDestroy_v2
+    cuEventQuery cuEventRecord cuEventSynchronize cuGetErrorName cuGetErrorString
+    cuGetProcAddress_v2 cuGraphCreate cuGraphDestroy cuGraphExecDestroy cuGraphInstantiateWithFlags
+    cuGraphLaunch cuInit cuIpcGetMemHandle cuMemAddressFree cuMemAddressReserve cuMemAllocHost_v2
+    cuMemAlloc_v2 cuMemCreate cuMemExportToShareableHandle cuMemFreeHost cuMemFree_v2 cuMemGetAccess
     cuMemGetAddressRange_v2 cuMemGetAllocationGranularity cuMemGetInfo_v2 cuMemHostAlloc
     cuMemHostRegister_v2 cuMemHostUnregister cuMemMap cuMemRelease cuMemRetainAllocationHandle
     cuMemSetAccess cuMemUnmap cuMemcpyDtoDAsync_v2 cuMemcpyDtoD_v2 cuMemcpyDtoHAsync_v2
     cuMemcpyDtoH_v2 cuMemcpyHtoDAsync_v2 cuMemcpyHtoD_v2 cuMemsetD8Async cuMemsetD8_v2
-    cuPointerGetAttribute cuStreamBeginCapture_v2 cuStreamCreate cuStreamDestroy_v2
-    cuStreamEndCapture cuStreamIsCapturing cuStreamQuery cuStreamSynchronize cuStreamWaitEvent
-    cuThreadExchangeStreamCaptureMode double_launch";
+    cuPointerGetAttribute cuStreamBeginCaptureToGraph cuStreamBeginCapture_v2 cuStreamCreate
+    cuStreamDestroy_v2 cuStreamEndCapture cuStreamIsCapturing cuStreamQuery cuStreamSynchronize
+    cuStreamWaitEvent cuThreadExchangeStreamCaptureMode double_launch";
 
 const HIP: &str = "
-    hipDeviceCanAccessPeer hipDeviceEnablePeerAccess hipDeviceGet hipDeviceGetAttribute
-    hipDeviceGetName hipDevicePrimaryCtxGetState hipDeviceSynchronize hipDeviceTotalMem
-    hipDriverGetVersion hipDrvGetErrorName hipDrvGetErrorString hipFree hipGetDevice
-    hipGetDeviceCount hipGetErrorName hipGetErrorString hipGetLastError hipGraphDestroy hipHostFree
-    hipHostMalloc hipHostRegister hipHostUnregister hipInit hipIpcGetMemHandle hipMalloc
-    hipMemAddressFree hipMemAddressReserve hipMemCreate hipMemGetAccess
+    hipDeviceCanAccessPeer hipDeviceDisablePeerAccess hipDeviceEnablePeerAccess hipDeviceGet
+    hipDeviceGetAttribute hipDeviceGetName hipDevicePrimaryCtxGetState hipDeviceSynchronize
+    hipDeviceTotalMem hipDriverGetVersion hipDrvGetErrorName hipDrvGetErrorString hipFree
+    hipGetDevice hipGetDeviceCount hipGetErrorName hipGetErrorString hipGetLastError hipGraphCreate
+    hipGraphDestroy hipHostFree hipHostMalloc hipHostRegister hipHostUnregister hipInit
+    hipIpcGetMemHandle hipMalloc hipMemAddressFree hipMemAddressReserve hipMemCreate hipMemGetAccess
     hipMemGetAllocationGranularity hipMemGetInfo hipMemMap hipMemRelease
     hipMemRetainAllocationHandle hipMemSetAccess hipMemUnmap hipMemcpy hipMemcpyDtoHAsync
     hipMemcpyHtoDAsync hipMemset hipMemsetAsync hipMemsetD8Async hipPeekAtLastError
-    hipRuntimeGetVersion hipSetDevice hipStreamBeginCapture hipStreamCreate
-    hipStreamCreateWithFlags hipStreamDestroy hipStreamEndCapture hipStreamIsCapturing
-    hipStreamSynchronize hipThreadExchangeStreamCaptureMode";
+    hipRuntimeGetVersion hipSetDevice hipStreamBeginCapture hipStreamBeginCaptureToGraph
+    hipStreamBeginCapture_spt hipStreamCreate hipStreamCreateWithFlags hipStreamDestroy
+    hipStreamEndCapture hipStreamEndCapture_spt hipStreamIsCapturing hipStreamSynchronize
+    hipThreadExchangeStreamCaptureMode";
 
 const CUDART: &str = "
-    cudaDeviceCanAccessPeer cudaDeviceEnablePeerAccess cudaDeviceSynchronize cudaFree cudaFreeHost
-    cudaGetDevice cudaGetDeviceCount cudaGetErrorName cudaGetErrorString cudaGetLastError
-    cudaGraphDestroy cudaHostAlloc cudaMalloc cudaMallocHost cudaMemGetInfo cudaMemcpy
-    cudaMemcpyAsync cudaMemset cudaMemsetAsync cudaPeekAtLastError cudaSetDevice
-    cudaStreamBeginCapture cudaStreamCreate cudaStreamCreateWithFlags cudaStreamDestroy
-    cudaStreamEndCapture cudaStreamIsCapturing cudaStreamSynchronize
-    cudaThreadExchangeStreamCaptureMode";
+    cudaDeviceCanAccessPeer cudaDeviceDisablePeerAccess cudaDeviceEnablePeerAccess
+    cudaDeviceSynchronize cudaFree cudaFreeHost cudaGetDevice cudaGetDeviceCount cudaGetErrorName
+    cudaGetErrorString cudaGetLastError cudaGraphCreate cudaGraphDestroy cudaHostAlloc
+    cudaIpcGetMemHandle cudaMalloc cudaMallocHost cudaMemGetInfo cudaMemcpy cudaMemcpyAsync
+    cudaMemset cudaMemsetAsync cudaPeekAtLastError cudaSetDevice cudaStreamBeginCapture
+    cudaStreamBeginCaptureToGraph cudaStreamBeginCapture_ptsz cudaStreamCreate
+    cudaStreamCreateWithFlags cudaStreamDestroy cudaStreamEndCapture cudaStreamEndCapture_ptsz
+    cudaStreamIsCapturing cudaStreamSynchronize cudaThreadExchangeStreamCaptureMode";
 
 fn exported(library: &Path) -> Vec<String> {
     let output = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library));

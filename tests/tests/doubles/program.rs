@@ -11,7 +11,7 @@ fn a_program_linked_to_either_runtime_runs_on_the_stand_ins() {
         let folder = Folder::new(&[Double::Cuda]).with_cudart(version);
         let library = format!("-l:libcudart.so.{version}");
         let search = format!("-L{}", folder.path().display());
-        let program = program("runtime.c", folder.path(), &[&search, &library]);
+        let program = program("runtime.c", &[&search, &library]);
         let needed = run(Command::new("readelf").arg("-V").arg(&program));
         let needed = String::from_utf8_lossy(&needed.stdout).into_owned();
         assert!(needed.contains(&format!("Name: libcudart.so.{version}")), "{needed}");
@@ -33,7 +33,7 @@ fn a_program_linked_to_either_runtime_runs_on_the_stand_ins() {
 fn a_program_without_a_driver_is_told_so() {
     let folder = Folder::new(&[]).with_cudart(12);
     let search = format!("-L{}", folder.path().display());
-    let program = program("runtime.c", folder.path(), &[&search, "-l:libcudart.so.12"]);
+    let program = program("runtime.c", &[&search, "-l:libcudart.so.12"]);
     let output = folder.command(&program).output().expect("a run");
     // cudaErrorInsufficientDriver.
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
@@ -44,7 +44,7 @@ fn a_program_without_a_driver_is_told_so() {
 fn a_configuration_that_cannot_be_is_said_on_stderr() {
     let folder = Folder::new(&[Double::Cuda]).with_cudart(12);
     let search = format!("-L{}", folder.path().display());
-    let program = program("runtime.c", folder.path(), &[&search, "-l:libcudart.so.12"]);
+    let program = program("runtime.c", &[&search, "-l:libcudart.so.12"]);
     let mut child = folder.command(&program);
     let output = child.env("DORMANT_SIM_CAPACITY", "lots").output().expect("a run");
     assert!(!output.status.success());

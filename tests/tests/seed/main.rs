@@ -2,11 +2,9 @@
 //! had its handle released twice, and the job ended with `CUresult error: 1`
 //! (torch_memory_saver's issue 92).
 //!
-//! A C program that is linked to the CUDA runtime runs case F1 on the stand-ins, under `LD_PRELOAD`
-//! of a published saver's library. Where the package index cannot be reached these tests are
-//! skips that are seen.
-//!
-//! Ours is not here yet: it needs the hooks that a preload library of ours will have.
+//! A C program that is linked to the CUDA runtime, or to HIP, runs case F1 on the stand-ins, under
+//! `LD_PRELOAD` of ours, or of a published saver's library. Where the package index cannot be
+//! reached the tests of those are skips that are seen.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,6 +12,7 @@ use std::process::Output;
 
 use dormant_tests::c::{program, said};
 use dormant_tests::doubles::{Double, Folder};
+use dormant_tests::hooked::{Hooked, Preload, Runtime};
 use dormant_tests::peer::{fetch, preload_library};
 
 /// What the case said under a version's libraries for the two runtimes; nothing when it is skipped.
@@ -33,7 +32,7 @@ fn run_with(library: &Path, cuda: u32) -> Output {
     let folder = Folder::new(&[Double::Cuda]).with_cudart(cuda);
     let search = format!("-L{}", folder.path().display());
     let runtime = format!("-l:libcudart.so.{cuda}");
-    let program = program("seed.c", folder.path(), &[&search, &runtime, "-ldl"]);
+    let program = program("seed.c", &[&search, &runtime, "-ldl"]);
     let mut child = folder.command(program);
     child.env("LD_PRELOAD", library);
     child.env("DORMANT_SIM_DEVICES", "1").env("DORMANT_SIM_CAPACITY", "64MiB");
@@ -57,5 +56,24 @@ fn under_0_0_9_post1_a_free_while_paused_ends_the_process() {
 fn under_0_0_10_it_works() {
     for (success, said) in under("under_0_0_10_it_works", "0.0.10") {
         assert!(success && said.contains("all is well"), "{said}");
+    }
+}
+
+#[test]
+fn under_ours_it_works() {
+    for runtime in [Runtime::Cuda(12), Runtime::Cuda(13), Runtime::Hip] {
+        for preload in [Preload::Library, Preload::Shim] {
+            let hooked = Hooked::new(runtime, preload);
+            let program = hooked.compile("seed.c", &[]);
+            // A runtime that keeps memory with its address, and two that do not.
+            for hip in ["7.0", "7.2", "7.2-patched"] {
+                let mut child = hooked.command(&program);
+                child.env("DORMANT_DOUBLE_HIP_VERSION", hip);
+                hooked.expect_well(hip, &child.output().expect("a run"));
+                if runtime != Runtime::Hip {
+                    break;
+                }
+            }
+        }
     }
 }

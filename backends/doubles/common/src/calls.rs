@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::Code;
 use crate::errors::{Refused, SUCCESS, UNKNOWN, remember};
+use crate::machine::is_forked_child;
 
 static CALLS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
 
@@ -31,8 +32,11 @@ pub fn call_and_remember(name: &'static str, run: impl FnOnce() -> Result<(), Re
     code
 }
 
-/// Counts a call.
+/// Counts a call; none of a forked child, where the lock may be held for ever.
 pub fn count(name: &'static str) {
+    if is_forked_child() {
+        return;
+    }
     *table().entry(name).or_default() += 1;
 }
 

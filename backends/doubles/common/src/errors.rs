@@ -25,6 +25,8 @@ pub const INVALID_CONTEXT: Code = 201;
 pub const INVALID_HANDLE: Code = 400;
 /// No such name.
 pub const NOT_FOUND: Code = 500;
+/// Access that was not given cannot be taken back.
+pub const PEER_NOT_ENABLED: Code = 705;
 /// Not offered.
 pub const NOT_SUPPORTED: Code = 801;
 /// A mistake in the stand-in.
@@ -93,6 +95,8 @@ meanings! {
         c"an illegal memory access was encountered";
     704 c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED" c"cudaErrorPeerAccessAlreadyEnabled"
         c"hipErrorPeerAccessAlreadyEnabled" c"peer access is already enabled";
+    705 c"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED" c"cudaErrorPeerAccessNotEnabled"
+        c"hipErrorPeerAccessNotEnabled" c"peer access has not been enabled";
     712 c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" c"cudaErrorHostMemoryAlreadyRegistered"
         c"hipErrorHostMemoryAlreadyRegistered"
         c"part or all of the requested memory range is already mapped";
@@ -158,8 +162,8 @@ mod tests {
     #[test]
     fn every_answer_of_the_machine_has_a_name() {
         for code in [
-            1, 2, 46, 101, 201, 304, 400, 600, 700, 704, 712, 713, 719, 800, 801, 900, 901, 906,
-            907, 908,
+            1, 2, 46, 101, 201, 304, 400, 600, 700, 704, 705, 712, 713, 719, 800, 801, 900, 901,
+            906, 907, 908,
         ] {
             assert!(meaning(code).is_some(), "{code}");
         }

@@ -22,6 +22,7 @@ pub mod graphs;
 pub mod host;
 pub mod machine;
 pub mod memory;
+pub mod peers;
 
 pub use abi::{Code, Out, put};
 pub use errors::Refused;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use allocator_core::{Error, ErrorKind, Operation};
@@ -9,11 +10,13 @@ use dormant_sim::{Fault, Machine, SimConfig};
 
 use crate::abi::Code;
 use crate::calls;
-use crate::errors::{INVALID_VALUE, OUT_OF_MEMORY, Refused};
+use crate::errors::{INVALID_VALUE, NOT_INITIALIZED, OUT_OF_MEMORY, Refused};
 
 /// What the variables say, as `double_configure` was given them; the environment otherwise.
 static CONFIGURED: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
 static MACHINE: OnceLock<Result<Machine, Code>> = OnceLock::new();
+/// The process that has made it; none is zero.
+static MAKER: AtomicU32 = AtomicU32::new(0);
 
 const REPORT: &str = "DORMANT_DOUBLE_REPORT";
 
@@ -48,7 +51,8 @@ pub fn configure(text: &str) -> Result<(), Refused> {
 /// The machine, made at the first call.
 ///
 /// # Errors
-/// A configuration that cannot be read, said on stderr once, or a system that refuses.
+/// A configuration that cannot be read, said on stderr once, or a system that refuses;
+/// `NOT_INITIALIZED` in a child that was forked from the machine's process.
 pub fn machine() -> Result<&'static Machine, Refused> {
     machine_with(&[])
 }
@@ -58,7 +62,17 @@ pub fn machine() -> Result<&'static Machine, Refused> {
 /// # Errors
 /// As [`machine`].
 pub fn machine_with(faults: &[Fault]) -> Result<&'static Machine, Refused> {
+    if is_forked_child() {
+        return Err(Refused(NOT_INITIALIZED));
+    }
     MACHINE.get_or_init(|| make(faults)).as_ref().map_err(|&code| Refused(code))
+}
+
+/// Whether the machine belongs to this process's parent: no driver works in such a child.
+#[must_use]
+pub fn is_forked_child() -> bool {
+    let maker = MAKER.load(Ordering::SeqCst);
+    maker != 0 && maker != std::process::id()
 }
 
 /// The machine, if it has been made.
@@ -68,6 +82,7 @@ pub fn existing() -> Option<&'static Machine> {
 }
 
 fn make(faults: &[Fault]) -> Result<Machine, Code> {
+    MAKER.store(std::process::id(), Ordering::SeqCst);
     if variable(REPORT).is_some() {
         // SAFETY: the handler touches statics without destructors, and stays loaded: nobody
         // unloads a driver. That it may not be registered is no reason to fail.
@@ -87,6 +102,9 @@ fn make(faults: &[Fault]) -> Result<Machine, Code> {
 }
 
 extern "C" fn write_report() {
+    if is_forked_child() {
+        return;
+    }
     let Some(path) = variable(REPORT) else { return };
     let mut text = calls::report();
     if let Some(machine) = existing() {

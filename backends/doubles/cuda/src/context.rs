@@ -8,7 +8,7 @@ use double_common::abi::ordinal;
 use double_common::calls::call;
 use double_common::errors::{INVALID_CONTEXT, INVALID_VALUE, Refused};
 use double_common::graphs::{mode, mode_number};
-use double_common::{Out, exports, put};
+use double_common::{Out, exports, peers, put};
 
 use crate::device::exists;
 use crate::{context_of, device_of, driver};
@@ -80,7 +80,13 @@ exports! { find as find via call;
         if flags != 0 {
             return Err(Refused(INVALID_VALUE));
         }
-        Ok(machine.enable_peer(alive(machine, context)?)?)
+        peers::enable(machine, alive(machine, context)?)
+    }
+
+    /// Takes that back.
+    fn cuCtxDisablePeerAccess(context: *mut c_void) {
+        let machine = driver()?;
+        peers::disable(machine, alive(machine, context)?)
     }
 
     /// The calling thread's capture mode, for another.

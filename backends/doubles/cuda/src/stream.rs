@@ -55,16 +55,36 @@ exports! { find as find via call;
         Ok(driver()?.begin_capture(handle(stream), graphs::mode(mode)?)?)
     }
 
+    /// Begins to capture a stream into a graph that is there.
+    fn cuStreamBeginCaptureToGraph(
+        stream: *mut c_void,
+        graph: *mut c_void,
+        _dependencies: *const c_void,
+        _data: *const c_void,
+        count: usize,
+        mode: c_uint,
+    ) {
+        let graph = graph.addr() as u64;
+        graphs::begin_into(driver()?, handle(stream), graph, count, graphs::mode(mode)?)
+    }
+
     /// Ends a capture.
     fn cuStreamEndCapture(stream: *mut c_void, graph: Out<'_, *mut c_void>) {
         let graph = graph.ok_or(Refused(INVALID_VALUE))?;
-        match driver()?.end_capture(handle(stream)) {
-            Ok(captured) => put(Some(graph), pointer(graphs::keep(captured))),
-            Err(refusal) => {
+        match graphs::end(driver()?, handle(stream)) {
+            Ok(captured) => put(Some(graph), pointer(captured)),
+            Err(refused) => {
                 graph.write(std::ptr::null_mut());
-                Err(refusal.into())
+                Err(refused)
             }
         }
+    }
+
+    /// Makes an empty graph.
+    fn cuGraphCreate(graph: Out<'_, *mut c_void>, flags: c_uint) {
+        let graph = graph.filter(|_| flags == 0).ok_or(Refused(INVALID_VALUE))?;
+        driver()?;
+        put(Some(graph), pointer(graphs::create()))
     }
 
     /// Makes a graph ready to launch.

@@ -51,6 +51,21 @@ exports! { via call_and_remember;
         check(unsafe { (driver.ctx_enable_peer)(peer, flags) })
     }
 
+    /// Takes that back.
+    fn cudaDeviceDisablePeerAccess(to: c_int) {
+        let driver = on_device()?;
+        let peer = context(driver, to)?;
+        // SAFETY: the context is held for good.
+        check(unsafe { (driver.ctx_disable_peer)(peer) })
+    }
+
+    /// A handle for other processes.
+    fn cudaIpcGetMemHandle(handle: Option<&mut [u8; 64]>, address: *mut c_void) {
+        let handle = handle.ok_or(Refused(INVALID_VALUE))?;
+        // SAFETY: `handle` is writable, and the driver checks the address.
+        check(unsafe { (on_device()?.ipc_handle)(handle, number(address)) })
+    }
+
     /// Free and total bytes of the device.
     fn cudaMemGetInfo(free: Option<&mut usize>, total: Option<&mut usize>) {
         let (Some(free), Some(total)) = (free, total) else { return Err(Refused(INVALID_VALUE)) };
@@ -163,58 +178,6 @@ exports! { via call_and_remember;
     fn cudaMemsetAsync(at: *mut c_void, byte: c_int, bytes: usize, stream: *mut c_void) {
         // SAFETY: the driver checks the address and the stream.
         check(unsafe { (on_device()?.fill_async)(number(at), low_byte(byte), bytes, stream) })
-    }
-
-    /// Opens a stream that is ordered with the legacy one.
-    fn cudaStreamCreate(stream: Option<&mut *mut c_void>) {
-        let stream = stream.ok_or(Refused(INVALID_VALUE))?;
-        // SAFETY: `stream` is writable.
-        check(unsafe { (on_device()?.stream_create)(stream, 0) })
-    }
-
-    /// Opens a stream.
-    fn cudaStreamCreateWithFlags(stream: Option<&mut *mut c_void>, flags: c_uint) {
-        let stream = stream.ok_or(Refused(INVALID_VALUE))?;
-        // SAFETY: `stream` is writable.
-        check(unsafe { (on_device()?.stream_create)(stream, flags) })
-    }
-
-    /// Closes a stream.
-    fn cudaStreamDestroy(stream: *mut c_void) {
-        // SAFETY: the driver checks the stream.
-        check(unsafe { (on_device()?.stream_destroy)(stream) })
-    }
-
-    /// Waits for a stream.
-    fn cudaStreamSynchronize(stream: *mut c_void) {
-        // SAFETY: the driver checks the stream.
-        check(unsafe { (on_device()?.stream_synchronize)(stream) })
-    }
-
-    /// Whether a stream is being captured.
-    fn cudaStreamIsCapturing(stream: *mut c_void, status: Option<&mut c_uint>) {
-        let status = status.ok_or(Refused(INVALID_VALUE))?;
-        // SAFETY: `status` is writable.
-        check(unsafe { (on_device()?.stream_is_capturing)(stream, status) })
-    }
-
-    /// Begins to capture a stream.
-    fn cudaStreamBeginCapture(stream: *mut c_void, mode: c_uint) {
-        // SAFETY: the driver checks both.
-        check(unsafe { (on_device()?.begin_capture)(stream, mode) })
-    }
-
-    /// Ends a capture.
-    fn cudaStreamEndCapture(stream: *mut c_void, graph: Option<&mut *mut c_void>) {
-        let graph = graph.ok_or(Refused(INVALID_VALUE))?;
-        // SAFETY: `graph` is writable.
-        check(unsafe { (on_device()?.end_capture)(stream, graph) })
-    }
-
-    /// Forgets a graph.
-    fn cudaGraphDestroy(graph: *mut c_void) {
-        // SAFETY: the driver checks the graph.
-        check(unsafe { (on_device()?.graph_destroy)(graph) })
     }
 
     /// The calling thread's capture mode, for another.

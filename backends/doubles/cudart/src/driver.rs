@@ -29,6 +29,8 @@ symbol_table! {
         ctx_get_device: unsafe extern "C" fn(*mut c_int) -> Code = "cuCtxGetDevice",
         ctx_synchronize: unsafe extern "C" fn() -> Code = "cuCtxSynchronize",
         ctx_enable_peer: unsafe extern "C" fn(Context, c_uint) -> Code = "cuCtxEnablePeerAccess",
+        ctx_disable_peer: unsafe extern "C" fn(Context) -> Code = "cuCtxDisablePeerAccess",
+        ipc_handle: unsafe extern "C" fn(*mut [u8; 64], u64) -> Code = "cuIpcGetMemHandle",
         exchange_mode: unsafe extern "C" fn(*mut c_uint) -> Code =
             "cuThreadExchangeStreamCaptureMode",
         mem_get_info: unsafe extern "C" fn(*mut usize, *mut usize) -> Code = "cuMemGetInfo_v2",
@@ -56,6 +58,10 @@ symbol_table! {
         stream_is_capturing: unsafe extern "C" fn(Stream, *mut c_uint) -> Code =
             "cuStreamIsCapturing",
         begin_capture: unsafe extern "C" fn(Stream, c_uint) -> Code = "cuStreamBeginCapture_v2",
+        begin_capture_to: unsafe extern "C" fn(
+            Stream, *mut c_void, *const c_void, *const c_void, usize, c_uint
+        ) -> Code = "cuStreamBeginCaptureToGraph",
+        graph_create: unsafe extern "C" fn(*mut *mut c_void, c_uint) -> Code = "cuGraphCreate",
         end_capture: unsafe extern "C" fn(Stream, *mut *mut c_void) -> Code = "cuStreamEndCapture",
         graph_destroy: unsafe extern "C" fn(*mut c_void) -> Code = "cuGraphDestroy",
     }

@@ -5,3 +5,4 @@
 mod calls;
 mod driver;
 mod errors;
+mod streams;

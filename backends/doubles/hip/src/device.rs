@@ -10,7 +10,7 @@ use double_common::errors::{
 };
 use double_common::graphs::{mode, mode_number};
 use double_common::memory::put_text;
-use double_common::{Code, Out, exports, put};
+use double_common::{Code, Out, exports, peers, put};
 
 use crate::{Version, current, exists, on_device, runtime};
 
@@ -88,7 +88,13 @@ exports! { via call_and_remember;
         if flags != 0 {
             return Err(Refused(INVALID_VALUE));
         }
-        Ok(on_device()?.enable_peer(to)?)
+        peers::enable(on_device()?, to)
+    }
+
+    /// Takes that back.
+    fn hipDeviceDisablePeerAccess(to: c_int) {
+        let to = exists(to)?;
+        peers::disable(on_device()?, to)
     }
 
     /// The calling thread's device.

@@ -50,16 +50,39 @@ exports! { via call_and_remember;
         Ok(on_device()?.begin_capture(handle(stream), graphs::mode(mode)?)?)
     }
 
+    /// The same, for programs that are built for streams of the thread's own.
+    fn hipStreamBeginCapture_spt(stream: *mut c_void, mode: c_uint) {
+        Ok(on_device()?.begin_capture(handle(stream), graphs::mode(mode)?)?)
+    }
+
+    /// Begins to capture a stream into a graph that is there.
+    fn hipStreamBeginCaptureToGraph(
+        stream: *mut c_void,
+        graph: *mut c_void,
+        _dependencies: *const c_void,
+        _data: *const c_void,
+        count: usize,
+        mode: c_uint,
+    ) {
+        let graph = number(graph);
+        graphs::begin_into(on_device()?, handle(stream), graph, count, graphs::mode(mode)?)
+    }
+
     /// Ends a capture.
     fn hipStreamEndCapture(stream: *mut c_void, graph: Out<'_, *mut c_void>) {
-        let graph = graph.ok_or(Refused(INVALID_VALUE))?;
-        match on_device()?.end_capture(handle(stream)) {
-            Ok(captured) => put(Some(graph), pointer(graphs::keep(captured))),
-            Err(refusal) => {
-                graph.write(null_mut());
-                Err(refusal.into())
-            }
-        }
+        end_capture(stream, graph)
+    }
+
+    /// The same, for programs that are built for streams of the thread's own.
+    fn hipStreamEndCapture_spt(stream: *mut c_void, graph: Out<'_, *mut c_void>) {
+        end_capture(stream, graph)
+    }
+
+    /// Makes an empty graph.
+    fn hipGraphCreate(graph: Out<'_, *mut c_void>, flags: c_uint) {
+        let graph = graph.filter(|_| flags == 0).ok_or(Refused(INVALID_VALUE))?;
+        on_device()?;
+        put(Some(graph), pointer(graphs::create()))
     }
 
     /// Forgets a graph.
@@ -100,6 +123,17 @@ exports! { via call_and_remember;
     fn hipMemsetAsync(at: *mut c_void, byte: c_int, bytes: usize, stream: *mut c_void) {
         let byte = memory::low_byte(byte);
         Ok(on_device()?.fill_async(number(at), byte, bytes as u64, handle(stream))?)
+    }
+}
+
+fn end_capture(stream: *mut c_void, graph: Out<'_, *mut c_void>) -> Result<(), Refused> {
+    let graph = graph.ok_or(Refused(INVALID_VALUE))?;
+    match graphs::end(on_device()?, handle(stream)) {
+        Ok(captured) => put(Some(graph), pointer(captured)),
+        Err(refused) => {
+            graph.write(null_mut());
+            Err(refused)
+        }
     }
 }
 

@@ -1,0 +1,140 @@
+//! What the environment says.
+
+use std::path::PathBuf;
+
+use dormant_tests::c::said;
+use dormant_tests::hooked::Hooked;
+
+/// The program, with each runtime under each of our files.
+struct Programs(Vec<(Hooked, PathBuf)>);
+
+impl Programs {
+    fn new() -> Self {
+        let compiled = Hooked::everywhere().map(|hooked| {
+            let program = hooked.compile("environment.c", &[]);
+            (hooked, program)
+        });
+        Self(compiled.collect())
+    }
+
+    /// Runs a case with an environment; it is to say these lines, and on standard error one line for
+    /// each of the complaints, which has all its words.
+    fn say(
+        &self,
+        case: &str,
+        environment: &[(&str, &str)],
+        lines: &[&str],
+        complaints: &[&[&str]],
+    ) {
+        for (hooked, program) in &self.0 {
+            let mut command = hooked.command(program);
+            let output = command.arg(case).envs(environment.iter().copied()).output();
+            let output = output.expect("a run");
+            let what = format!("{environment:?}: {}", said(&output));
+            assert!(output.status.success(), "{what}");
+            let words = String::from_utf8_lossy(&output.stdout);
+            let have: Vec<_> = words.lines().collect();
+            assert_eq!(have, [lines, &["all is well"]].concat(), "{what}");
+            let words = String::from_utf8_lossy(&output.stderr);
+            let have: Vec<_> = words.lines().collect();
+            assert_eq!(have.len(), complaints.len(), "{what}");
+            for (line, complaint) in have.iter().zip(complaints) {
+                assert!(line.starts_with("dormant: "), "{what}");
+                assert!(complaint.iter().all(|word| line.contains(word)), "{what}");
+            }
+        }
+    }
+}
+
+const OFF: &str = "off default cpu=0 pinned disk=0 retain=0 directory=none block=foreign";
+const ON: &str = "on default cpu=0 pinned disk=0 retain=0 directory=none block=default,discard";
+const BACKED: &str = "on default cpu=1 pinned disk=0 retain=0 directory=none block=default,host";
+
+#[test]
+fn without_a_word_nothing_is_ours_on_any_thread() {
+    let programs = Programs::new();
+    programs.say("threads", &[], &[OFF; 3], &[]);
+    let unset =
+        [("TMS_INIT_ENABLE", ""), ("TMS_INIT_ENABLE_CPU_BACKUP", ""), ("DORMANT_ENABLE", "")];
+    programs.say("threads", &unset, &[OFF; 3], &[]);
+}
+
+#[test]
+fn every_spelling_of_yes_and_no_is_read() {
+    let programs = Programs::new();
+    for yes in ["true", "TRUE", "yes", "YES"] {
+        programs.say("threads", &[("TMS_INIT_ENABLE", yes)], &[ON; 3], &[]);
+    }
+    for no in ["0", "false", "NO"] {
+        programs.say("threads", &[("TMS_INIT_ENABLE", no)], &[OFF; 3], &[]);
+    }
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_one_line_and_the_default_holds() {
+    let programs = Programs::new();
+    let enable: &[&str] = &["TMS_INIT_ENABLE", "perhaps"];
+    programs.say("threads", &[("TMS_INIT_ENABLE", "perhaps")], &[OFF; 3], &[enable]);
+    let backup: &[&str] = &["TMS_INIT_ENABLE_CPU_BACKUP", "2"];
+    let both = [("TMS_INIT_ENABLE", "1"), ("TMS_INIT_ENABLE_CPU_BACKUP", "2")];
+    programs.say("threads", &both, &[ON; 3], &[backup]);
+    let backend: &[&str] = &["TMS_INIT_CPU_BACKUP_BACKEND", "paper"];
+    programs.say("threads", &[("TMS_INIT_CPU_BACKUP_BACKEND", "paper")], &[OFF; 3], &[backend]);
+    let policy: &[&str] = &["DORMANT_POLICY", "forget"];
+    let region = [("DORMANT_ENABLE", "1"), ("DORMANT_POLICY", "forget")];
+    programs.say("threads", &region, &[ON; 3], &[policy]);
+}
+
+#[test]
+fn what_the_environment_asks_for_holds_on_every_thread() {
+    let programs = Programs::new();
+    let backed = [("TMS_INIT_ENABLE", "1"), ("TMS_INIT_ENABLE_CPU_BACKUP", "1")];
+    programs.say("threads", &backed, &[BACKED; 3], &[]);
+    let all = [
+        ("TMS_INIT_ENABLE", "1"),
+        ("TMS_INIT_ENABLE_CPU_BACKUP", "1"),
+        ("TMS_INIT_ENABLE_DISK_BACKUP", "1"),
+        ("TMS_INIT_CPU_BACKUP_BACKEND", "mmap"),
+        ("TMS_RETAIN_CPU_BACKUP", "1"),
+        ("TMS_DISK_BACKUP_DIR", "/somewhere"),
+    ];
+    let line = "on default cpu=1 mmap disk=1 retain=1 directory=/somewhere block=default,disk";
+    programs.say("threads", &all, &[line; 3], &[]);
+}
+
+#[test]
+fn a_process_wide_region_has_a_tag_and_a_policy() {
+    let programs = Programs::new();
+    let named = [("DORMANT_ENABLE", "1"), ("DORMANT_TAG", "all"), ("DORMANT_POLICY", "host")];
+    let line = "on all cpu=1 pinned disk=0 retain=0 directory=none block=all,host";
+    programs.say("threads", &named, &[line; 3], &[]);
+    let zeroed = [("DORMANT_ENABLE", "1"), ("DORMANT_POLICY", "zero"), ("TMS_INIT_ENABLE", "0")];
+    let line = "on default cpu=0 pinned disk=0 retain=0 directory=none block=default,zero";
+    programs.say("threads", &zeroed, &[line; 3], &[]);
+}
+
+#[test]
+fn an_explicit_no_backup_is_a_no_where_the_environment_asks_for_one() {
+    let programs = Programs::new();
+    let backed = [("TMS_INIT_ENABLE", "1"), ("TMS_INIT_ENABLE_CPU_BACKUP", "1")];
+    let region = "on region cpu=0 pinned disk=0 retain=0 directory=none block=region,discard";
+    let switched = "on region cpu=1 pinned disk=0 retain=0 directory=none block=region,host";
+    programs.say("no_backup", &backed, &[ON, region, switched, BACKED], &[]);
+}
+
+#[test]
+fn switches_say_what_they_were_set_to() {
+    let programs = Programs::new();
+    let all = "on default cpu=1 mmap disk=1 retain=1 directory=/somewhere block=default,disk";
+    let back = "on default cpu=0 pinned disk=0 retain=1 directory=none block=default,discard";
+    programs.say("switches", &[], &[all, back], &[]);
+}
+
+#[test]
+fn the_staging_for_disk_is_what_the_environment_says() {
+    let programs = Programs::new();
+    programs.say("staging", &[("TMS_DISK_BACKUP_CHUNK_MB", "64")], &["staging=67108864"], &[]);
+    let chunk: &[&str] = &["TMS_DISK_BACKUP_CHUNK_MB", "some"];
+    let output = ["staging=67108864"];
+    programs.say("staging", &[("TMS_DISK_BACKUP_CHUNK_MB", "some")], &output, &[chunk]);
+}
