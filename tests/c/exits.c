@@ -55,6 +55,7 @@ static void ask_all(void) {
     stats();
     HOLDS(tms.get_tag() != NULL);
     int status = dormant.pause(NULL, 0, NULL, &report);
+    /* Which of the two is a matter of whose handler runs first. */
     HOLDS(status == DORMANT_STATUS_OK || status == DORMANT_STATUS_WRONG_STATE);
     dormant.report_tags(NULL, NULL);
 }

@@ -190,6 +190,9 @@ static void wrong_values(void) {
     region.peers = (const uint32_t *)&number;
     region.peer_count = SIZE_MAX;
     REFUSED(dormant.region_push(&region, &number));
+    region.peers = NULL;
+    region.peer_count = 1;
+    REFUSED(dormant.region_push(&region, &number));
     REFUSED(dormant.pause((const char *const *)&region.tag, SIZE_MAX, NULL, NULL));
     HOLDS(dormant.read((char *)ours + GRANULE - 1, &number, 2) != 0);
     IS(dormant.capture_end(4711), DORMANT_STATUS_NOT_FOUND);

@@ -138,6 +138,12 @@ static void switched_inside(void) {
     tms.set_region(true);
     FRESH("y", DORMANT_POLICY_HOST);
     OK(dormant.region_pop(x));
+    x = push("zeroed", DORMANT_POLICY_ZERO);
+    tms.set_cpu(false); /* It was not on; zero stays zero. */
+    FRESH("zeroed", DORMANT_POLICY_ZERO);
+    tms.set_cpu(true);
+    FRESH("zeroed", DORMANT_POLICY_HOST);
+    OK(dormant.region_pop(x));
 
     FRESH("outer", DORMANT_POLICY_HOST);
     if (!setjmp(out)) {

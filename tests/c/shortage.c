@@ -40,6 +40,19 @@ static void out_of_memory(void) {
     IS(free_bytes(), start);
 }
 
+/* The engine's memory is not this runtime's: its kernels could not use it. */
+static void another_vendors_engine(void) {
+    void *foreign = allocate(GRANULE), *block = NULL;
+    enter("w", false);
+    IS(GPU(Malloc)(&block, GRANULE), 801);
+    HOLDS(block == NULL);
+    DormantError error = {.size = sizeof error};
+    OK(dormant.last_error(&error));
+    IS(error.status, DORMANT_STATUS_NOT_SUPPORTED);
+    HOLDS(strstr(error.text, "sim") != NULL);
+    OK(GPU(Free)(foreign));
+}
+
 /* For torch an allocator that has nothing answers NULL. */
 static void torch_out_of_memory(void) {
     size_t start = free_bytes();
@@ -170,6 +183,7 @@ static void the_current_device(void) {
 
 int main(int argc, char **argv) {
     find_tms();
+    RUN(another_vendors_engine);
     RUN(out_of_memory);
     RUN(torch_out_of_memory);
     RUN(margin);

@@ -5,7 +5,9 @@
  * Every function may be called from any thread. None ends the process or prints. A call that fails
  * answers with a status, and dormant_last_error has the words and numbers. A struct that begins with
  * `size` is sized: set it to sizeof before the call; fields are only ever added at its end. In a
- * forked child everything answers DORMANT_STATUS_FORKED.
+ * forked child everything that is about memory or a driver answers DORMANT_STATUS_FORKED; while the
+ * process ends (in atexit handlers and destructors) DORMANT_STATUS_WRONG_STATE, but for frees, which do
+ * nothing then.
  *
  * Beside these functions the library exports, for torch's CUDAPluggableAllocator,
  *     void *dormant_torch_malloc_<slot>(ssize_t bytes, int device, void *stream);

@@ -2,7 +2,7 @@
 //! counts as well.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dormant::{CaptureGuard, Device, Driver, Engine};
 
@@ -35,33 +35,47 @@ fn said() -> MutexGuard<'static, Option<Said>> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells a new engine what was said before. The lock is never held while the engine is told: that may
-/// wait for work in flight.
-pub(crate) fn engine_opened(engine: &'static Engine) {
-    let peers = std::mem::take(&mut said().get_or_insert_default().peers);
-    for (peer, owner) in peers {
-        // Devices that are no peers to the driver API get no access; the runtime has answered.
-        let _ = engine.enable_peer_access(peer, owner);
-    }
-    while said().as_ref().is_some_and(|said| said.captures.iter().any(|(_, known)| known.is_none()))
-    {
-        let guard = engine.begin_capture();
-        let mut said = said();
-        let captures = &mut said.get_or_insert_default().captures;
-        if let Some((_, known)) = captures.iter_mut().find(|(_, known)| known.is_none()) {
-            *known = Some(guard);
+/// Tells a new engine what was said before, and then publishes it: in between nothing can be said
+/// that it misses. The lock is never held while the engine is told: that may wait for work in flight.
+pub(crate) fn tell_and_publish(engine: &Arc<Engine>, publish: impl Fn()) {
+    // The process-wide engine is never dropped.
+    let told: &'static Engine = Box::leak(Box::new(Arc::clone(engine)));
+    loop {
+        let (peers, untold) = {
+            let mut said = said();
+            let said = said.get_or_insert_default();
+            let untold = said.captures.iter().any(|(_, known)| known.is_none());
+            if said.peers.is_empty() && !untold {
+                return publish();
+            }
+            (std::mem::take(&mut said.peers), untold)
+        };
+        for (peer, owner) in peers {
+            // Devices that are no peers to the driver API get no access; the runtime has answered.
+            let _ = told.enable_peer_access(peer, owner);
+        }
+        if untold {
+            let guard = told.begin_capture();
+            let mut said = said();
+            let captures = &mut said.get_or_insert_default().captures;
+            if let Some((_, known)) = captures.iter_mut().find(|(_, known)| known.is_none()) {
+                *known = Some(guard);
+            }
         }
     }
 }
 
 /// A capture begins.
 pub(crate) fn begin(capture: Capture) {
-    let known = edge::opened().map(Engine::begin_capture);
+    let engine = {
+        let mut said = said();
+        match edge::opened() {
+            Some(engine) => engine,
+            None => return said.get_or_insert_default().captures.push((capture, None)),
+        }
+    };
+    let known = Some(engine.begin_capture());
     said().get_or_insert_default().captures.push((capture, known));
-    // An engine that was opened in between has not seen it.
-    if let Some(engine) = edge::opened() {
-        engine_opened(engine);
-    }
 }
 
 /// A capture ends. Returns whether it was known.
@@ -78,17 +92,17 @@ pub(crate) fn end(capture: Capture) -> bool {
 
 /// The program lets one device at another's memory.
 pub(crate) fn enable_peer(peer: Device, owner: Device) -> Result<(), Failed> {
-    match edge::opened() {
-        Some(engine) => Ok(engine.enable_peer_access(peer, owner)?),
-        None => {
-            said().get_or_insert_default().peers.push((peer, owner));
-            match edge::opened() {
-                Some(engine) => engine_opened(engine),
-                None => return Ok(()),
+    let engine = {
+        let mut said = said();
+        match edge::opened() {
+            Some(engine) => engine,
+            None => {
+                said.get_or_insert_default().peers.push((peer, owner));
+                return Ok(());
             }
-            Ok(())
         }
-    }
+    };
+    Ok(engine.enable_peer_access(peer, owner)?)
 }
 
 /// The program takes that back.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dormant::{Engine, ErrorKind};
+use dormant_host::process;
 use dormant_interpose::Resolved;
 
 use crate::memory::refuse_in_a_child;
@@ -42,6 +43,7 @@ pub(crate) use forward;
 /// The engine, opened at the first call.
 pub(crate) fn engine() -> Result<&'static Engine, Failed> {
     refuse_in_a_child()?;
+    refuse_at_the_end()?;
     if let Resolved::Foreign(text) = identity::resolved() {
         return Err(Failed::new(DormantStatus::TwoBuilds, text.clone()));
     }
@@ -54,9 +56,18 @@ pub(crate) fn engine() -> Result<&'static Engine, Failed> {
         Err(error) if error.kind() == ErrorKind::WrongState => dormant::engine(),
         opened => opened,
     }?;
-    let engine = ENGINE.get_or_init(|| opened);
-    captures::engine_opened(engine);
-    Ok(engine)
+    captures::tell_and_publish(&opened, || {
+        ENGINE.get_or_init(|| Arc::clone(&opened));
+    });
+    self::opened().ok_or_else(|| Failed::new(DormantStatus::Internal, "the engine is not there"))
+}
+
+/// While the process ends, libraries may be gone: drivers are left alone.
+pub(crate) fn refuse_at_the_end() -> Result<(), Failed> {
+    if process::is_exiting() {
+        return Err(Failed::new(DormantStatus::WrongState, "the process ends"));
+    }
+    Ok(())
 }
 
 /// The engine, if it has been opened.

@@ -1,13 +1,14 @@
 //! What the hooks do: nothing, unless the thread is in a region.
 //!
 //! A call that is not for us is the real function and nothing else. One that is leaves the thread as
-//! the real call would: the device's primary context is current, and after a failure the runtime's
-//! own last error is set.
+//! the real call would: the device's primary context is current, and after a shortage of memory the
+//! runtime's own last error is set.
 
 use std::ffi::CStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use dormant::Device;
+use dormant::core::Driver as _;
 use dormant::region::{self, Current};
 use dormant_host::process;
 use dormant_interpose::real::Real;
@@ -144,12 +145,14 @@ fn may_be_ours() -> bool {
 fn code_of(failed: Failed) -> i32 {
     const INVALID_VALUE: i32 = 1;
     const INVALID_DEVICE: i32 = 101;
+    const NOT_SUPPORTED: i32 = 801;
     const UNKNOWN: i32 = 999;
     let (status, code) = (failed.status, failed.driver_code());
     remember(failed);
     match status {
         DormantStatus::InvalidArgument => INVALID_VALUE,
         DormantStatus::NotFound => INVALID_DEVICE,
+        DormantStatus::NotSupported if code == 0 => NOT_SUPPORTED,
         _ => i32::try_from(code).ok().filter(|code| *code > 0).unwrap_or(UNKNOWN),
     }
 }
@@ -169,6 +172,7 @@ unsafe extern "C" fn malloc(api: Api, real: Raw, place: *mut Pointer, bytes: usi
             Ok(device) => device,
             Err(code) => return Ok(Err(Some(code))),
         };
+        refuse_another_vendor(api)?;
         allocate_for_runtime(bytes, device, settings).map(Ok)
     });
     match allocated {
@@ -193,6 +197,22 @@ unsafe extern "C" fn malloc(api: Api, real: Raw, place: *mut Pointer, bytes: usi
             _ => code_of(failed),
         },
     }
+}
+
+/// Memory of another backend is nothing that this runtime's kernels could use.
+fn refuse_another_vendor(api: Api) -> Result<(), Failed> {
+    static BACKEND: OnceLock<&'static str> = OnceLock::new();
+    let engine = edge::engine()?;
+    let wanted = match api {
+        Api::Cuda => "cuda",
+        Api::Hip => "hip",
+    };
+    let backend = BACKEND.get_or_init(|| engine.driver().info().backend);
+    if *backend == wanted {
+        return Ok(());
+    }
+    let text = format!("the backend is {backend}, and the program allocates through {wanted}");
+    Err(Failed::new(DormantStatus::NotSupported, text))
 }
 
 /// Lets the runtime itself say that memory is short, so that its last error says so too.

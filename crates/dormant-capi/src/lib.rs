@@ -4,8 +4,8 @@
 //! The header is `include/dormant.h`, made from these sources. Every function may be called from any
 //! thread. None ends the process, panics across its edge or prints, but for one line on standard
 //! error where an environment variable makes no sense or a memory margin refuses an allocation.
-//! In a forked child every function answers `DORMANT_STATUS_FORKED`, and the hooks are the real
-//! functions.
+//! In a forked child every function that is about memory or a driver answers `DORMANT_STATUS_FORKED`,
+//! and the hooks are the real functions.
 //!
 //! However many files of ours are in a process, they are one: each hands its calls on to the one
 //! that was loaded first.

@@ -59,6 +59,12 @@ pub(crate) unsafe fn settings(region: *const DormantRegion) -> Result<Settings, 
         let peers = unsafe { std::slice::from_raw_parts(region.peers, region.peer_count) };
         settings = settings.with_peers(peers.iter().copied().map(Device));
     }
+    if region.peers.is_null() && region.peer_count > 0 {
+        return Err(Failed::invalid(format!(
+            "peers is NULL, and peer_count {}",
+            region.peer_count
+        )));
+    }
     // SAFETY: the caller's promise.
     if let Some(directory) = unsafe { text::text(region.disk_directory, "the directory") }? {
         settings = settings.with_directory(Arc::<Path>::from(Path::new(directory)));

@@ -57,9 +57,10 @@ fn marks(place: &Place) -> u32 {
 fn switch(mark: u32, on: bool) {
     environment::ready();
     region::amend(|place| {
-        let marks = marks(place);
-        place.marks = if on { marks | mark } else { marks & !mark };
-        if mark & (CPU | DISK) != 0 {
+        let before = marks(place);
+        place.marks = if on { before | mark } else { before & !mark };
+        // A policy that no switch stands for stays, until one asks for a backup.
+        if (before ^ place.marks) & (CPU | DISK) != 0 {
             place.settings.policy = policy(place.marks);
         }
     });

@@ -126,6 +126,7 @@ pub(crate) fn transition(
     run: impl FnOnce(&dormant::Engine) -> dormant::Result<Report>,
 ) -> Result<Report, Failed> {
     refuse_in_a_child()?;
+    edge::refuse_at_the_end()?;
     if let dormant_interpose::Resolved::Foreign(_) = crate::identity::resolved() {
         engine()?;
     }

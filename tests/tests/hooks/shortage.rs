@@ -53,3 +53,12 @@ fn memory_is_the_current_devices_and_no_call_changes_which_that_is() {
         });
     }
 }
+
+#[test]
+fn memory_of_another_vendors_engine_is_refused() {
+    for hooked in Hooked::everywhere() {
+        hooked.run_with("shortage.c", "another_vendors_engine", |command| {
+            command.env("DORMANT_BACKEND", "sim");
+        });
+    }
+}
