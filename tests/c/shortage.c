@@ -183,6 +183,7 @@ static void the_current_device(void) {
 
 int main(int argc, char **argv) {
     find_tms();
+    find_dormant();
     RUN(another_vendors_engine);
     RUN(out_of_memory);
     RUN(torch_out_of_memory);
