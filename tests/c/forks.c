@@ -1,4 +1,5 @@
 /* Forks while blocks sleep, and while a pause runs: an asynchronous checkpoint. */
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "gpu.h"
@@ -32,8 +33,15 @@ static void is_filled(const unsigned char *bytes, int byte) {
     for (int i = 0; i < BYTES; i++) IS(bytes[i], byte);
 }
 
+static void hung(int signal) {
+    (void)signal;
+    fprintf(stderr, "the child hangs after line %d\n", checked_line);
+    _exit(3);
+}
+
 /* What is the parent's is refused; what is the child's own is there. */
 static void child(void) {
+    signal(SIGALRM, hung);
     alarm(20);
     is_filled(ordinary, 3);
     is_filled(copied, 2);
