@@ -1,0 +1,1 @@
+"""What the wheels of this repository share: building, checking and placing the native files."""
