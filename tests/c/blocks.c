@@ -146,6 +146,47 @@ static void shared(void) {
     IS(GPU(IpcGetMemHandle)(handle, foreign), NOT_SUPPORTED);
 }
 
+/* Bare pointers to contents on disk: several tensors of one block, over several sleeps. */
+static void pointers_to_the_disk(void) {
+    size_t start = free_bytes();
+    enter("w", false);
+    tms.set_disk(true);
+    unsigned char *block = allocate(2 * GRANULE);
+    for (int sleep = 1; sleep < 4; sleep++) {
+        fill(block, sleep, 2 * GRANULE);
+        OK(tms.pause("w"));
+        const unsigned char *first = tms.backup(block, GRANULE);
+        const unsigned char *second = tms.backup(block + GRANULE, GRANULE);
+        HOLDS(first && second == first + GRANULE); /* Read once. */
+        HOLDS(tms.backup(block + GRANULE, GRANULE + 1) == NULL);
+        OK(tms.pause(NULL)); /* Another transition ends no loan. */
+        const unsigned char *third = tms.backup(block, 2 * GRANULE);
+        IS(first[0], sleep);
+        IS(second[GRANULE - 1], sleep);
+        IS(third[2 * GRANULE - 1], sleep);
+        OK(tms.resume("w"));
+        HOLDS(tms.backup(block, 1) == NULL);
+    }
+    OK(GPU(Free)(block));
+    IS(free_bytes(), start);
+}
+
+static void free_a_block(const DormantBlock *block, void *user) {
+    (void)user;
+    OK(GPU(Free)(block->address)); /* As a garbage collector does. */
+}
+
+static void freed_in_a_callback(void) {
+    size_t start = free_bytes();
+    enter("w", true);
+    for (int i = 0; i < 20; i++) allocate(GRANULE);
+    OK(tms.pause("w"));
+    allocate(GRANULE);
+    OK(dormant.blocks(free_a_block, NULL));
+    IS(state_of("w"), DORMANT_STATE_NONE);
+    IS(free_bytes(), start);
+}
+
 int main(int argc, char **argv) {
     find_tms();
     RUN(sizes);
@@ -155,5 +196,8 @@ int main(int argc, char **argv) {
     RUN(freed_while_paused);
     RUN(used_while_paused);
     RUN(shared);
+    RUN(pointers_to_the_disk);
+    find_dormant();
+    RUN(freed_in_a_callback);
     return NO_SUCH_CASE;
 }

@@ -198,6 +198,27 @@ static void two_builds(void) {
     EXPECT(block, 8, GRANULE);
 }
 
+/* The preloaded file found no engine; one that is opened later is found. */
+static void late_engine(void) {
+    void *block = allocate(GRANULE);
+    OK(GPU(Free)(block));
+    find_dormant_in(open_library(getenv("LATE")));
+    HOLDS(dormant.hooks_bound() != 0);
+    uint64_t entered = push("w", DORMANT_POLICY_HOST);
+    block = allocate(GRANULE);
+    SAME(found(block).tag, "w");
+    OK(dormant.region_pop(entered));
+    OK(GPU(Free)(block));
+}
+
+/* Another build of ours is what the preloaded file found: its hooks do not lead here. */
+static void bound_elsewhere(void) {
+    void *block = allocate(GRANULE);
+    OK(GPU(Free)(block));
+    find_dormant_in(open_library(getenv("OTHER")));
+    IS(dormant.hooks_bound(), 0);
+}
+
 int main(int argc, char **argv) {
     RUN(three_files);
     RUN(global_copy);
@@ -206,5 +227,7 @@ int main(int argc, char **argv) {
     RUN(torch_mode);
     RUN(raced);
     RUN(two_builds);
+    RUN(late_engine);
+    RUN(bound_elsewhere);
     return NO_SUCH_CASE;
 }

@@ -2,8 +2,9 @@
  *
  * Made from crates/dormant-capi/src by `DORMANT_UPDATE_HEADER=1 cargo test -p dormant-capi --test header`.
  *
- * Every function may be called from any thread. None ends the process or prints. A call that fails
- * answers with a status, and dormant_last_error has the words and numbers. A struct that begins with
+ * Every function may be called from any thread. None ends the process, and none prints, but for one
+ * line on standard error where an environment variable or a switch of torch_memory_saver makes no sense, or
+ * a memory margin refuses an allocation. A call that fails answers with a status, and dormant_last_error has the words and numbers. A struct that begins with
  * `size` is sized: set it to sizeof before the call; fields are only ever added at its end. In a
  * forked child everything that is about memory or a driver answers DORMANT_STATUS_FORKED; while the
  * process ends (in atexit handlers and destructors) DORMANT_STATUS_WRONG_STATE, but for frees, which do
@@ -837,7 +838,8 @@ DormantStatus dormant_read(const void *from, void *into, size_t bytes);
 DormantStatus dormant_write(void *to, const void *from, size_t bytes);
 
 /*
- Says what block an address lies in, at its start or inside. `NotFound` if it is not ours.
+ Says what block an address lies in, at its start or inside. `NotFound` if it is not ours, which
+ leaves the thread's last error as it was.
 
  # Safety
  `result` is a `DormantBlock` whose `size` is set.
@@ -1034,7 +1036,7 @@ void dormant_torch_free(void *block,
 
 /*
  Which hooks of the process are ours: bit 0 says that `cudaMalloc`, as libraries that are loaded now bind
- to it, is a hook of dormant; bit 1 says so of `hipMalloc`.
+ to it, is a hook of dormant that leads to this engine; bit 1 says so of `hipMalloc`.
  */
 uint32_t dormant_hooks_bound(void);
 

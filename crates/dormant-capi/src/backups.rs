@@ -41,9 +41,8 @@ pub unsafe extern "C" fn dormant_backup(
 /// The backup of the block that a place lies in, and how far inside that is.
 pub(crate) fn lend(place: *const c_void) -> Result<(dormant::Backup, usize), Failed> {
     refuse_in_a_child()?;
-    let none = || {
-        Failed::new(DormantStatus::NotFound, format!("backup: no block of ours is at {place:p}"))
-    };
+    edge::refuse_at_the_end()?;
+    let none = || nothing_at(place);
     let engine = edge::opened().ok_or_else(none)?;
     let block = engine.find(address(place)).ok_or_else(none)?;
     let backup = engine.backup(block.address)?;
@@ -52,6 +51,11 @@ pub(crate) fn lend(place: *const c_void) -> Result<(dormant::Backup, usize), Fai
         return Err(none());
     }
     Ok((backup, offset))
+}
+
+/// The refusal where there is no block.
+pub(crate) fn nothing_at(place: *const c_void) -> Failed {
+    Failed::new(DormantStatus::NotFound, format!("backup: no block of ours is at {place:p}"))
 }
 
 /// Registers a loan's pages with the driver, so that copies of your own from it to a device run at the
@@ -100,6 +104,7 @@ pub unsafe extern "C" fn dormant_drop_backup(
         // SAFETY: the caller's promise.
         let selection = unsafe { selection(tags, count) }?;
         refuse_in_a_child()?;
+        edge::refuse_at_the_end()?;
         let dropped = match edge::opened() {
             Some(engine) => engine.drop_backup(selection)?,
             None => 0,
@@ -118,6 +123,7 @@ pub extern "C" fn dormant_trim() -> DormantStatus {
     forward!(dormant_trim());
     entry(|| {
         refuse_in_a_child()?;
+        edge::refuse_at_the_end()?;
         if let Some(engine) = edge::opened() {
             engine.trim();
         }

@@ -124,6 +124,7 @@ pub unsafe extern "C" fn dormant_capture_begin(capture: *mut u64) -> DormantStat
     forward!(dormant_capture_begin(capture));
     entry(|| {
         refuse_in_a_child()?;
+        edge::refuse_at_the_end()?;
         // SAFETY: the caller's promise.
         let place = unsafe { edge::place(capture, "capture") }?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;

@@ -10,7 +10,7 @@ use dormant::Config;
 use crate::edge::{self, entry, forward};
 use crate::environment;
 use crate::status::Failed;
-use crate::text::{c_string, keep, text};
+use crate::text::{c_path, keep, path};
 use crate::types::{DormantConfig, DormantStatus};
 
 static CHOSEN: Mutex<Option<Config>> = Mutex::new(None);
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn dormant_configuration(config: *mut DormantConfig) -> Do
     entry(|| {
         let holding = holding();
         let directory = holding.disk_directory.as_ref();
-        let directory = directory.map(|directory| c_string(&directory.to_string_lossy()));
+        let directory = directory.map(|directory| c_path(directory));
         keep(&DIRECTORY, directory.unwrap_or_default(), |directory| {
             let directory = (!directory.is_empty()).then_some(directory.as_c_str());
             // SAFETY: the caller's promise.
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn dormant_configure(config: *const DormantConfig) -> Dorm
         next.idle_timeout = Duration::from_millis(given.idle_timeout_ms);
         next.ranks_on_node = given.ranks_on_node.max(1) as usize;
         // SAFETY: the caller's promise.
-        if let Some(directory) = unsafe { text(directory, "the directory") }? {
+        if let Some(directory) = unsafe { path(directory) } {
             next.disk_directory = Some(directory.into());
         }
         if given.disk_staging_bytes > 0 {

@@ -90,6 +90,14 @@ pub(crate) fn is_inside() -> bool {
     INSIDE.get()
 }
 
+/// Calls the program back from inside a call of ours: what it does there is its own, hooks included.
+pub(crate) fn outside<T>(call: impl FnOnce() -> T) -> T {
+    let inside = INSIDE.replace(false);
+    let result = call();
+    INSIDE.set(inside);
+    result
+}
+
 /// Runs what a call does; nothing unwinds out of it.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, Failed>) -> Result<T, Failed> {
     let outer = INSIDE.replace(true);

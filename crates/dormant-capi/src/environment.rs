@@ -1,6 +1,7 @@
 //! What the environment says: read once, at first use. An empty value means unset; one that makes no
 //! sense is one line on standard error, and the default holds.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -56,7 +57,7 @@ fn place() -> Place {
         }
     }
     place.settings.policy = tms::policy(place.marks);
-    if let Some(directory) = text("TMS_DISK_BACKUP_DIR") {
+    if let Some(directory) = variable("TMS_DISK_BACKUP_DIR") {
         place.settings.directory = Some(Arc::from(Path::new(&directory)));
     }
     place
@@ -77,8 +78,14 @@ pub(crate) fn config() -> Config {
 }
 
 /// A variable that is set and not empty.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The same, as text.
 fn text(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+    let value = variable(name)?.into_string();
+    value.map_err(|_| say(&format!("{name} is ignored: it is not UTF-8"))).ok()
 }
 
 /// A variable that says yes or no.

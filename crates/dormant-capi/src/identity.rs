@@ -23,7 +23,13 @@ fn own() -> &'static Instance {
 
 /// The process's instance, as seen from this file.
 pub(crate) fn resolved() -> &'static Resolved {
-    RESOLVED.get_or_init(|| dormant_interpose::instance(Some(own()), Some(build()), || Ok(())))
+    if let Some(resolved) = RESOLVED.get() {
+        return resolved;
+    }
+    // Not under a lock of ours: this takes the loader's, which another thread may hold while it is
+    // on its way here. All threads find the same.
+    let resolved = dormant_interpose::instance(Some(own()), Some(build()), || Ok(()));
+    RESOLVED.get_or_init(|| resolved)
 }
 
 /// A function of the instance, if that is in another file.
@@ -47,6 +53,15 @@ fn there(object: &Object, name: &CStr) -> Option<*mut std::ffi::c_void> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dormant_instance() -> *const Instance {
     own()
+}
+
+/// Which instance this library's hooks hand calls on to; NULL where they are the real functions.
+///
+/// # Safety
+/// None.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dormant_serves() -> *const Instance {
+    resolved().get().map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
 /// The version, as `0.1.0`. Lives for ever.

@@ -20,6 +20,7 @@ mod edge;
 mod environment;
 pub mod hooks;
 pub mod identity;
+mod loans;
 pub mod memory;
 pub mod regions;
 pub mod stats;

@@ -202,7 +202,8 @@ thread_local! {
     static FOUND: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// Says what block an address lies in, at its start or inside. `NotFound` if it is not ours.
+/// Says what block an address lies in, at its start or inside. `NotFound` if it is not ours, which
+/// leaves the thread's last error as it was.
 ///
 /// # Safety
 /// `result` is a `DormantBlock` whose `size` is set.
@@ -212,18 +213,20 @@ pub unsafe extern "C" fn dormant_find(
     result: *mut DormantBlock,
 ) -> DormantStatus {
     forward!(dormant_find(place, result));
-    entry(|| {
+    let mut is_ours = true;
+    let status = entry(|| {
         refuse_in_a_child()?;
         let found = edge::opened().and_then(|engine| engine.find(address(place)));
         let Some(found) = found else {
-            let text = format!("no block of ours is at {place:p}");
-            return Err(Failed::new(DormantStatus::NotFound, text));
+            is_ours = false;
+            return Ok(());
         };
         keep(&FOUND, c_string(found.tag.as_str()), |tag| {
             // SAFETY: the caller's promise.
             unsafe { edge::write_sized(result, block(&found, tag)) }
         })
-    })
+    });
+    if is_ours { status } else { DormantStatus::NotFound }
 }
 
 /// Calls `each` for every block, in the order of addresses.
@@ -243,7 +246,7 @@ pub unsafe extern "C" fn dormant_blocks(
             let tag = c_string(info.tag.as_str());
             let value = block(&info, &tag);
             // SAFETY: the caller's promise.
-            unsafe { each(&raw const value, user) };
+            edge::outside(|| unsafe { each(&raw const value, user) });
         }
         Ok(())
     })

@@ -66,8 +66,11 @@ pub(crate) unsafe fn settings(region: *const DormantRegion) -> Result<Settings, 
         )));
     }
     // SAFETY: the caller's promise.
-    if let Some(directory) = unsafe { text::text(region.disk_directory, "the directory") }? {
-        settings = settings.with_directory(Arc::<Path>::from(Path::new(directory)));
+    if let Some(directory) = unsafe { text::path(region.disk_directory) } {
+        if directory.as_os_str().is_empty() {
+            return Err(Failed::invalid("the directory is empty"));
+        }
+        settings = settings.with_directory(Arc::<Path>::from(directory));
     }
     Ok(settings)
 }
@@ -155,7 +158,7 @@ pub unsafe extern "C" fn dormant_region_current(
         let directory = now.settings.directory.as_ref();
         let shown = Shown {
             tag: c_string(now.settings.tag.as_str()),
-            directory: directory.map(|directory| c_string(&directory.to_string_lossy())),
+            directory: directory.map(|directory| text::c_path(directory)),
             peers: now.settings.peers.iter().map(|peer| peer.0).collect(),
         };
         let value = |shown: &Shown| DormantRegion {

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn dormant_devices(
                 total_bytes: info.total_bytes,
             };
             // SAFETY: the caller's promise.
-            unsafe { each(&raw const value, user) };
+            edge::outside(|| unsafe { each(&raw const value, user) });
         }
         Ok(())
     })
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn dormant_tag_stats(
                 saved: amount(part.saved),
             };
             // SAFETY: the caller's promise.
-            unsafe { each(&raw const value, user) };
+            edge::outside(|| unsafe { each(&raw const value, user) });
         }
         Ok(())
     })

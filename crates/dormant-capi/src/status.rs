@@ -96,8 +96,12 @@ struct Last {
     text: CString,
 }
 
+/// How many errors of a thread keep their texts.
+const KEPT: usize = 8;
+
 thread_local! {
-    static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+    /// The last one is the thread's last error. Those before keep texts that somebody may just be reading.
+    static LAST: RefCell<Vec<Last>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Remembers a failure as this thread's last one.
@@ -106,7 +110,13 @@ pub(crate) fn remember(failed: Failed) -> DormantStatus {
     let last =
         Last { kind: text::c_string(failed.kind), text: text::c_string(&failed.text), failed };
     // The thread may be at its end, with nobody left who would ask.
-    let _ = LAST.try_with(|place| *place.borrow_mut() = Some(last));
+    let _ = LAST.try_with(|place| {
+        let mut place = place.borrow_mut();
+        if place.len() == KEPT {
+            place.remove(0);
+        }
+        place.push(last);
+    });
     status
 }
 
@@ -119,7 +129,7 @@ pub unsafe extern "C" fn dormant_last_error(error: *mut DormantError) -> Dormant
     forward!(dormant_last_error(error));
     let filled = LAST.try_with(|last| {
         let last = last.borrow();
-        let Some(last) = &*last else { return DormantStatus::NotFound };
+        let Some(last) = last.last() else { return DormantStatus::NotFound };
         let cause = last.failed.error.as_ref().map(Error::cause);
         let known = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
         let whole = last.failed.error.as_ref();
@@ -159,7 +169,7 @@ pub unsafe extern "C" fn dormant_last_failures(
     let Some(each) = each else { return };
     let failures = LAST.try_with(|last| {
         let last = last.borrow();
-        last.as_ref()
+        last.last()
             .and_then(|last| last.failed.error.as_ref())
             .map_or_else(Vec::new, |error| error.failures().to_vec())
     });

@@ -1,8 +1,10 @@
 //! Text to and from C.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, OsStr, c_char};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::thread::LocalKey;
 
 use crate::status::Failed;
@@ -27,6 +29,24 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<Option<
         Ok(text) => Ok(Some(text)),
         Err(_) => Err(Failed::invalid(format!("{what} is not UTF-8: {text:?}"))),
     }
+}
+
+/// A path from C, of any bytes; `None` for NULL.
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn path<'a>(path: *const c_char) -> Option<&'a Path> {
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let path = unsafe { CStr::from_ptr(path) };
+    Some(Path::new(OsStr::from_bytes(path.to_bytes())))
+}
+
+/// A path for C.
+pub(crate) fn c_path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
 }
 
 /// Hands out what `value` holds, and keeps it until the thread's next of its kind. What it holds must

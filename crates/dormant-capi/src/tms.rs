@@ -4,21 +4,20 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_void};
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use dormant::region::{self, Current, Place};
-use dormant::{Backup, BlockState, Device, PauseOptions, Policy, ResumeOptions, Selection, Tag};
+use dormant::{Device, PauseOptions, Policy, ResumeOptions, Selection, Tag};
 use dormant_host::process;
 use dormant_interpose::{FreeFn, MallocFn, call_real};
 
-use crate::backups::lend;
-use crate::edge::{self, entry, forward, guarded};
+use crate::edge::{entry, forward, guarded};
 use crate::environment;
 use crate::hooks;
+use crate::loans;
 use crate::memory::{allocate_for_runtime, dormant_set_margin_bytes};
 use crate::status::{Failed, pointer, remember};
-use crate::text::{c_string, keep, say, text};
+use crate::text::{c_string, keep, path, say, text};
 use crate::torch::free_untold;
 use crate::transitions::transition;
 use crate::types::DormantStatus;
@@ -56,12 +55,17 @@ fn marks(place: &Place) -> u32 {
 
 fn switch(mark: u32, on: bool) {
     environment::ready();
+    let outermost = region::outermost().settings.directory;
     region::amend(|place| {
         let before = marks(place);
         place.marks = if on { before | mark } else { before & !mark };
         // A policy that no switch stands for stays, until one asks for a backup.
         if (before ^ place.marks) & (CPU | DISK) != 0 {
             place.settings.policy = policy(place.marks);
+        }
+        // A region that was not for the disk names no directory; the environment's still holds.
+        if mark & DISK != 0 && on && place.settings.directory.is_none() {
+            place.settings.directory = outermost;
         }
     });
 }
@@ -105,6 +109,9 @@ pub unsafe extern "C" fn tms_set_current_tag(tag: *const c_char) {
         environment::ready();
         // SAFETY: the caller's promise.
         let tag = unsafe { text(tag, "the tag") }?.unwrap_or("default");
+        if tag.is_empty() {
+            return Err(Failed::invalid("the tag is empty"));
+        }
         region::amend(|place| place.settings.tag = Tag::from(tag));
         Ok(())
     });
@@ -189,11 +196,9 @@ pub unsafe extern "C" fn tms_set_disk_backup_dir(directory: *const c_char) {
     entry(|| {
         environment::ready();
         // SAFETY: the caller's promise.
-        let directory = unsafe { text(directory, "the directory") }?;
-        let directory = directory.filter(|directory| !directory.is_empty());
-        region::amend(|place| {
-            place.settings.directory = directory.map(|path| Arc::from(Path::new(path)));
-        });
+        let directory = unsafe { path(directory) };
+        let directory = directory.filter(|directory| !directory.as_os_str().is_empty());
+        region::amend(|place| place.settings.directory = directory.map(Arc::from));
         Ok(())
     });
 }
@@ -247,28 +252,6 @@ pub unsafe extern "C" fn tms_resume(tag: *const c_char) -> DormantStatus {
     })
 }
 
-/// Backups that were handed out as bare pointers, with their blocks' ids.
-static HANDED_OUT: Mutex<Vec<(u64, Backup)>> = Mutex::new(Vec::new());
-
-/// Ends the loans of backups whose blocks sleep no longer.
-pub(crate) fn end_loans(engine: &dormant::Engine) {
-    let loans = {
-        let mut loans = HANDED_OUT.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *loans)
-    };
-    if loans.is_empty() {
-        return;
-    }
-    let asleep: std::collections::HashSet<u64> = engine
-        .blocks()
-        .into_iter()
-        .filter(|block| matches!(block.state, BlockState::Paused | BlockState::Moving))
-        .map(|block| block.id)
-        .collect();
-    let kept = loans.into_iter().filter(|(id, _)| asleep.contains(id));
-    HANDED_OUT.lock().unwrap_or_else(PoisonError::into_inner).extend(kept);
-}
-
 /// The saved contents at a place in a paused block; they live until the block is resumed or freed. NULL if
 /// it is active, not ours, or without saved contents, or if fewer than `size` bytes follow: the
 /// thread's last error says which.
@@ -281,28 +264,7 @@ pub unsafe extern "C" fn tms_get_cpu_backup_pointer(
     size: u64,
 ) -> *const c_void {
     forward!(tms_get_cpu_backup_pointer(place, size));
-    let handed = guarded(|| {
-        let (backup, offset) = lend(place)?;
-        let part = &backup[offset..];
-        if (part.len() as u64) < size {
-            return Err(Failed::invalid(format!(
-                "{size} bytes at {place:p} reach past the block's end; {} follow",
-                part.len()
-            )));
-        }
-        let bytes = part.as_ptr().cast::<c_void>();
-        let engine = edge::engine()?;
-        // For copies of the caller's own; a refusal makes them slower, and nothing else.
-        let _ = engine.register_backup(&backup);
-        if let Some(block) = engine.find(crate::status::address(place)) {
-            let mut loans = HANDED_OUT.lock().unwrap_or_else(PoisonError::into_inner);
-            if !loans.iter().any(|(id, _)| *id == block.id) {
-                loans.push((block.id, backup));
-            }
-        }
-        Ok(bytes)
-    });
-    handed.unwrap_or_else(|failed| {
+    guarded(|| loans::bytes_at(place, size)).unwrap_or_else(|failed| {
         remember(failed);
         std::ptr::null()
     })

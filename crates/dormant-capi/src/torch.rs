@@ -119,7 +119,7 @@ pub(crate) fn free_untold(block: *mut c_void) -> bool {
 }
 
 /// Which hooks of the process are ours: bit 0 says that `cudaMalloc`, as libraries that are loaded now bind
-/// to it, is a hook of dormant; bit 1 says so of `hipMalloc`.
+/// to it, is a hook of dormant that leads to this engine; bit 1 says so of `hipMalloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dormant_hooks_bound() -> u32 {
     u32::from(is_hooked(c"cudaMalloc")) | u32::from(is_hooked(c"hipMalloc")) << 1
@@ -128,9 +128,9 @@ pub extern "C" fn dormant_hooks_bound() -> u32 {
 fn is_hooked(name: &CStr) -> bool {
     // The program's own scope. RTLD_DEFAULT would find this library's hook too where it was only
     // opened for itself, which nothing binds to.
-    loaded::program_symbol(name)
-        .and_then(|bound| loaded::at(bound))
-        .is_some_and(|object| object.is_of_dormant())
+    loaded::program_symbol(name).and_then(|bound| dormant_interpose::served_at(bound)).is_some_and(
+        |served| identity::resolved().get().is_some_and(|own| std::ptr::eq(own, served)),
+    )
 }
 
 macro_rules! slots {

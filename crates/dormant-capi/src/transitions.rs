@@ -7,11 +7,11 @@ use std::time::Duration;
 use dormant::{Amount, PauseOptions, Report, ResumeOptions, Selection};
 
 use crate::edge::{self, engine, entry, forward};
+use crate::loans;
 use crate::memory::refuse_in_a_child;
 use crate::regions::policy;
 use crate::status::Failed;
 use crate::text::{c_string, text};
-use crate::tms;
 use crate::types::{
     DORMANT_POLICY_OWN, DormantAmount, DormantDeviceReport, DormantPauseOptions, DormantReport,
     DormantResumeOptions, DormantStatus, DormantTagReport,
@@ -132,8 +132,9 @@ pub(crate) fn transition(
     }
     match edge::opened() {
         Some(engine) => {
+            loans::transition_begins();
             let done = run(engine);
-            tms::end_loans(engine);
+            loans::transition_ended(engine);
             Ok(done?)
         }
         // A pause of nothing must not pass for one of memory that could not be made pausable.

@@ -188,6 +188,13 @@ pub fn amend(change: impl FnOnce(&mut Place)) {
     });
 }
 
+/// What holds on this thread outside its regions.
+#[must_use]
+pub fn outermost() -> Place {
+    let place = STACK.try_with(|stack| base(&stack.borrow()).cloned());
+    place.ok().flatten().unwrap_or_default()
+}
+
 /// What holds at this thread's innermost level.
 #[must_use]
 pub fn place() -> Place {

@@ -8,8 +8,9 @@ use crate::loaded::{self, Object};
 /// The name of the function that a library with an engine exports: `*const Instance f(void)`.
 pub const INSTANCE_SYMBOL: &CStr = c"dormant_instance";
 
-/// The name of the function that a library without an engine exports.
-pub const SHIM_SYMBOL: &CStr = c"dormant_shim";
+/// The name of the function by which every library of ours says which instance its hooks hand calls on
+/// to: `*const Instance f(void)`, NULL where they are the real functions.
+pub const SERVES_SYMBOL: &CStr = c"dormant_serves";
 
 /// The shape of [`Instance`]. The first two fields never change.
 pub const INSTANCE_ABI: u32 = 1;
@@ -31,7 +32,7 @@ unsafe impl Sync for Instance {}
 // SAFETY: as above.
 unsafe impl Send for Instance {}
 
-/// The type of the function named [`INSTANCE_SYMBOL`].
+/// The type of the functions named [`INSTANCE_SYMBOL`] and [`SERVES_SYMBOL`].
 pub type OpenInstance = unsafe extern "C" fn() -> *const Instance;
 
 /// The instance, as seen from one library file.
@@ -98,6 +99,17 @@ pub fn instance(
         object.path.to_string_lossy(),
         build.unwrap_or(c"one with another interface").to_string_lossy(),
     ))
+}
+
+/// The instance that the hooks of the library at an address hand calls on to.
+#[must_use]
+pub fn served_at(address: *const c_void) -> Option<*const Instance> {
+    let serves = loaded::at(address)?.own_symbol(SERVES_SYMBOL)?;
+    // SAFETY: a function of this name has this type; it is our own.
+    let serves = unsafe { std::mem::transmute::<*mut c_void, OpenInstance>(serves) };
+    // SAFETY: it has no conditions.
+    let instance = unsafe { serves() };
+    (!instance.is_null()).then_some(instance)
 }
 
 /// The first object with an engine, in the order of loading.

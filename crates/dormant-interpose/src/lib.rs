@@ -17,6 +17,7 @@ pub use hooks::{
     FreeFn, Hooks, IpcGetFn, MallocFn, NOT_INITIALIZED, Pointer, Raw,
 };
 pub use instance::{
-    INSTANCE_ABI, INSTANCE_SYMBOL, Instance, OpenInstance, Resolved, SHIM_SYMBOL, instance,
+    INSTANCE_ABI, INSTANCE_SYMBOL, Instance, OpenInstance, Resolved, SERVES_SYMBOL, instance,
+    served_at,
 };
 pub use loaded::Object;

@@ -50,6 +50,27 @@ pub fn objects() -> Vec<Object> {
     objects
 }
 
+unsafe extern "C" fn note_loads(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    loads: *mut c_void,
+) -> c_int {
+    // SAFETY: the loader's own description, valid during the callback.
+    let count = unsafe { (*info).dlpi_adds };
+    // SAFETY: the number that `loads()` passed, which outlives the walk.
+    unsafe { *loads.cast::<u64>() = count };
+    1 // One is enough.
+}
+
+/// How many objects were ever loaded: whether there is something new.
+#[must_use]
+pub fn loads() -> u64 {
+    let mut loads = 0_u64;
+    // SAFETY: the callback gets the number, and neither unwinds nor keeps anything.
+    unsafe { libc::dl_iterate_phdr(Some(note_loads), (&raw mut loads).cast()) };
+    loads
+}
+
 /// The object that an address lies in.
 #[must_use]
 pub fn at(address: *const c_void) -> Option<Object> {
@@ -75,14 +96,6 @@ impl Object {
     pub fn file_name(&self) -> &[u8] {
         let path = self.path.to_bytes();
         path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
-    }
-
-    /// Whether it is a library file of dormant.
-    #[must_use]
-    pub fn is_of_dormant(&self) -> bool {
-        [crate::INSTANCE_SYMBOL, crate::SHIM_SYMBOL]
-            .into_iter()
-            .any(|name| self.own_symbol(name).is_some())
     }
 
     /// Keeps it loaded for good.

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use dormant_interpose::{Instance, Resolved, loaded};
 
@@ -21,20 +22,42 @@ static FEATURES: [&str; 1] = ["TMS_INIT_ENABLE_DISK_BACKUP"];
 const NO_DRIVER: i32 = 14;
 
 static RESOLVED: OnceLock<Resolved> = OnceLock::new();
+/// How many objects were loaded when no instance was found; zero before the first look.
+static LOOKED_AT: AtomicU64 = AtomicU64::new(0);
 
-fn resolved() -> &'static Resolved {
-    RESOLVED.get_or_init(|| {
-        let resolved = dormant_interpose::instance(None, None, load);
-        if let Resolved::None(why) | Resolved::Foreign(why) = &resolved {
-            // Once, where a user is to see it; whoever has closed standard error does not want it.
-            let _ = writeln!(std::io::stderr(), "dormant: memory will not be pausable: {why}");
+/// The instance, once there is one. Nothing is looked up under a lock of ours: the loader's is taken
+/// for it, which another thread may hold while it is on its way here. All threads find the same.
+fn resolved() -> Option<&'static Resolved> {
+    if let Some(resolved) = RESOLVED.get() {
+        return Some(resolved);
+    }
+    let looked_at = LOOKED_AT.load(Ordering::Acquire);
+    if looked_at != 0 && loaded::loads() == looked_at {
+        return None;
+    }
+    // What was not there may be loaded by now, by others; it is only loaded by us the first time.
+    let load = || if looked_at == 0 { load() } else { Err(String::new()) };
+    let resolved = dormant_interpose::instance(None, None, load);
+    let why = match &resolved {
+        Resolved::None(why) => {
+            LOOKED_AT.store(loaded::loads().max(1), Ordering::Release);
+            why
         }
-        resolved
-    })
+        Resolved::Foreign(why) => why,
+        Resolved::Own(_) | Resolved::Other(..) => "",
+    };
+    if !why.is_empty() && RESOLVED.get().is_none() {
+        // Once, where a user is to see it; whoever has closed standard error does not want it.
+        let _ = writeln!(std::io::stderr(), "dormant: memory will not be pausable: {why}");
+    }
+    match resolved {
+        Resolved::None(_) => None,
+        resolved => Some(RESOLVED.get_or_init(|| resolved)),
+    }
 }
 
 fn instance() -> Option<&'static Instance> {
-    resolved().get()
+    resolved()?.get()
 }
 
 /// The places where `libdormant.so` may lie, seen from this library's folder.
@@ -46,14 +69,15 @@ fn candidates(folder: &Path) -> Vec<PathBuf> {
         "libdormant_capi.so",
     ];
     match std::env::var_os("DORMANT_LIBRARY").filter(|path| !path.is_empty()) {
-        Some(path) => vec![path.into()],
+        // Relative to the working directory, as for everybody else, not a name for the loader to find.
+        Some(path) => vec![std::path::absolute(&path).unwrap_or_else(|_| path.into())],
         None => BESIDE.iter().map(|path| folder.join(path)).collect(),
     }
 }
 
 /// Loads the library that was installed with this one.
 fn load() -> Result<(), String> {
-    let own = loaded::at((dormant_shim as *const ()).cast());
+    let own = loaded::at((dormant_serves as *const ()).cast());
     let own = own.map(|object| PathBuf::from(OsStr::from_bytes(object.path.to_bytes())));
     let folder = own.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     let mut tried = Vec::new();
@@ -69,14 +93,19 @@ fn load() -> Result<(), String> {
     Err(format!("libdormant.so is not at {}", tried.join(", nor at ")))
 }
 
-/// Marks this library as one of ours.
+/// Which instance this library's hooks hand calls on to; NULL where they are the real functions.
+///
+/// # Safety
+/// None.
 #[unsafe(no_mangle)]
-pub extern "C" fn dormant_shim() {}
+pub unsafe extern "C" fn dormant_serves() -> *const Instance {
+    instance().map_or(std::ptr::null(), std::ptr::from_ref)
+}
 
 dormant_interpose::export_hooks!(instance);
 
 fn there(name: &CStr) -> Option<*mut c_void> {
-    match resolved() {
+    match resolved()? {
         Resolved::Other(_, object) => object.own_symbol(name),
         Resolved::None(_) | Resolved::Own(_) | Resolved::Foreign(_) => None,
     }

@@ -44,3 +44,13 @@ fn a_handle_for_other_processes_is_refused_for_our_memory_and_passes_for_others(
         });
     }
 }
+
+#[test]
+fn pointers_to_contents_on_disk_live_until_the_block_is_resumed() {
+    everywhere("pointers_to_the_disk");
+}
+
+#[test]
+fn what_is_freed_in_a_callback_is_freed() {
+    everywhere("freed_in_a_callback");
+}

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use dormant_tests::hooked::{Hooked, Preload};
+use dormant_tests::c::said;
+use dormant_tests::hooked::{Hooked, Preload, Runtime};
 
 /// A byte copy of `libdormant.so` beside it.
 fn copy(hooked: &Hooked) -> PathBuf {
@@ -110,5 +111,24 @@ fn another_build_answers_that_there_are_two_and_hooks_nothing() {
                 command.env("LD_PRELOAD", both);
             });
         }
+    }
+}
+
+#[test]
+fn an_engine_that_comes_after_the_preloaded_file_is_found_and_another_build_is_not_bound() {
+    for runtime in [Runtime::Cuda(12), Runtime::Hip] {
+        let hooked = Hooked::new(runtime, Preload::Shim);
+        let other = other_build(&hooked);
+        hooked.run_with("copies.c", "bound_elsewhere", |command| {
+            command.env("OTHER", other);
+        });
+        let late = hooked.path().join("late.so");
+        fs::rename(hooked.library(), &late).expect("the library, out of the way");
+        let mut command = hooked.command(hooked.compile("copies.c", &[]));
+        let output = command.arg("late_engine").env("LATE", late).output().expect("a run");
+        assert!(output.status.success(), "{}", said(&output));
+        // That there was none is said once.
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(words.lines().count(), 1, "{}", said(&output));
     }
 }
