@@ -63,6 +63,12 @@ fn place() -> Place {
     place
 }
 
+/// Whether hooks may hand out memory of the simulated device.
+pub(crate) fn hooks_may_simulate() -> bool {
+    static MAY: OnceLock<bool> = OnceLock::new();
+    *MAY.get_or_init(|| flag("DORMANT_SIM_HOOKS").unwrap_or(false))
+}
+
 /// The engine's settings.
 pub(crate) fn config() -> Config {
     let mut config = Config::from_env();

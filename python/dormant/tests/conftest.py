@@ -13,7 +13,12 @@ import pytest
 from support import REPOSITORY, SOURCE, Child
 
 sys.path.insert(0, str(SOURCE))
-os.environ.update(DORMANT_BACKEND="sim", DORMANT_SIM_CAPACITY="64MiB", DORMANT_SIM_DEVICES="2")
+os.environ.update(
+    DORMANT_BACKEND="sim",
+    DORMANT_SIM_CAPACITY="64MiB",
+    DORMANT_SIM_DEVICES="2",
+    DORMANT_SIM_HOOKS="1",
+)
 if not os.environ.get("DORMANT_LIBRARY"):
     target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
     os.environ["DORMANT_LIBRARY"] = str(target / "debug" / "libdormant_capi.so")

@@ -119,3 +119,16 @@ def test_numbers_are_as_in_the_library() -> None:
             line = f"pub const DORMANT_{prefix}_{name.upper()}: i32 = {number};"
             assert line in source()
     assert [policy.value for policy in _reports.Policy] == list(_structs.POLICIES)
+
+
+def test_another_calls_error_is_not_given_out_as_this_ones() -> None:
+    # As a finalizer's call may fail between a failed call and the question why.
+    with pytest.raises(dormant.NotFoundError):
+        dormant.free(0x1000)
+    error = _native.failure(7)
+    assert type(error) is dormant.BusyError
+    assert (error.kind, error.address, error.failures) == ("busy", None, ())
+    assert "0x1000" not in str(error)
+    assert "Somebody else is at it" in str(error)
+    assert "0x1000" in str(_native.failure(5))
+    assert type(_native.last_error(7)) is dormant.NotFoundError

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 from support import MIB, Child
@@ -201,7 +203,7 @@ def test_a_margin_holds_for_torch_and_never_for_a_resume() -> None:
     dormant.set_memory_margin_bytes(60 * MIB)
     assert dormant.memory_margin_bytes() == 60 * MIB
     assert malloc(8 * MIB, 0, None) is None
-    assert isinstance(_native.failure(0), dormant.OutOfMemoryError)
+    assert isinstance(_native.last_error(0), dormant.OutOfMemoryError)
     dormant.resume("torch")
     assert dormant.device_memory().free_bytes == 56 * MIB
     with pytest.raises(dormant.InvalidArgumentError):
@@ -240,3 +242,60 @@ def test_settings_are_chosen_before_the_first_use_and_hold(child: Child) -> None
             raise AssertionError("changed after the first use")
         """
     )
+
+
+def test_looking_for_memory_that_is_not_ours_asks_for_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from dormant import _native
+
+    def asked(*_arguments: object) -> None:
+        raise AssertionError("the last error is another call's")
+
+    monkeypatch.setattr(_native, "_last_error", asked)
+    assert dormant.find(0x1000) is None
+
+
+@pytest.mark.parametrize("wrong", [None, "abc", b"abc", -1, 2**64, 1.5])
+def test_what_is_no_address_is_refused(wrong: Any) -> None:
+    for call in (
+        dormant.free,
+        dormant.find,
+        lambda address: dormant.read(address, 4),
+        lambda address: dormant.write(address, b"data"),
+    ):
+        with pytest.raises(dormant.InvalidArgumentError, match="an address is a number"):
+            call(wrong)
+    with pytest.raises(dormant.InvalidArgumentError):
+        dormant.backup(wrong)
+
+
+def test_what_is_not_given_is_as_the_region_says() -> None:
+    def allocated(**given: Any) -> tuple[str, str]:
+        block = dormant.find(dormant.allocate(4096, **given))
+        assert block is not None
+        return block.tag, block.policy.value
+
+    for ours in (True, False):
+        region = dormant.region("a", policy="host") if ours else nullcontext()
+        tag, policy = ("a", "host") if ours else ("default", "discard")
+        with region:
+            assert allocated(peers=[1]) == (tag, policy)
+            assert allocated(peers=iter(())) == (tag, policy)
+            assert allocated(tag="x") == ("x", policy)
+            assert allocated(policy="zero") == (tag, "zero")
+
+
+def test_the_current_region_can_be_asked_for_whole() -> None:
+    from dormant import _regions
+
+    assert _regions.current() is None
+    with dormant.region("ä", policy="disk", peers=[1], disk_directory="/tmp"):
+        assert _regions.current() == dormant.RegionSettings.of("ä", "disk", [1], "/tmp")
+
+
+def test_a_plan_refuses_what_a_pause_refuses() -> None:
+    for wrong in (["a"], None):
+        for call in (dormant.plan, dormant.pause):
+            with pytest.raises(dormant.InvalidArgumentError, match="a tag is a str"):
+                call(wrong)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 from support import Child
 
 import dormant
-from dormant import _preload
+from dormant import _native, _preload
 
 TABLE = json.loads((Path(__file__).parent / "preload_cases.json").read_text())
 
@@ -35,13 +35,14 @@ def test_a_case_of_the_table_shared_with_the_program(
     def filled(text: str) -> str:
         return text.replace("{dir}", str(folder))
 
-    monkeypatch.setenv("DORMANT_LIBRARY", filled(case.get("library", TABLE["library"])))
+    library = filled(case.get("library", TABLE["library"]))
+    monkeypatch.setenv("DORMANT_LIBRARY", library)
     before = filled(case["before"])
     if case["after"] is None:
         with pytest.raises(dormant.InvalidArgumentError, match="splits it at blanks and colons"):
             dormant.preload_env(before)
         return
-    after = {"LD_PRELOAD": filled(case["after"])}
+    after = {"LD_PRELOAD": filled(case["after"]), "DORMANT_LIBRARY": library}
     assert dormant.preload_env(before) == after
     assert dormant.preload_env({"LD_PRELOAD": before, "OTHER": "x"}) == after
     monkeypatch.setenv("LD_PRELOAD", before)
@@ -52,7 +53,28 @@ def test_a_case_of_the_table_shared_with_the_program(
 def test_a_path_is_made_absolute(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("DORMANT_LIBRARY", "ours/libdormant.so")
-    assert dormant.preload_env({}) == {"LD_PRELOAD": f"{folder}/ours/libdormant.so"}
+    path = f"{folder}/ours/libdormant.so"
+    assert dormant.preload_env({}) == {"LD_PRELOAD": path, "DORMANT_LIBRARY": path}
+
+
+def test_a_library_in_the_package_needs_no_variable(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(folder / "ours" / "libdormant.so")
+    monkeypatch.delenv("DORMANT_LIBRARY")
+    monkeypatch.setattr(_native, "library_path", lambda: path)
+    assert dormant.preload_env({}) == {"LD_PRELOAD": path}
+
+
+def test_a_path_that_the_loader_would_expand_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "$LIB" / "libdormant.so"
+    path.parent.mkdir()
+    path.touch()
+    monkeypatch.setenv("DORMANT_LIBRARY", str(path))
+    with pytest.raises(dormant.InvalidArgumentError, match="dollar sign"):
+        dormant.preload_env({})
 
 
 def test_a_missing_library_is_an_error_and_not_a_line_of_the_loader(
@@ -106,7 +128,8 @@ def test_in_a_program_started_with_it_cudamalloc_is_ours(child: Child, tmp_path:
             assert cuda_malloc(ctypes.byref(address), 4096) == 2, "the runtime's own answer"
         assert dormant.pause("all").moved.blocks == 1
         dormant.resume()
-        assert dormant.preload_env() == {{"LD_PRELOAD": os.environ["LD_PRELOAD"]}}
+        added = dormant.preload_env()
+        assert added == {{name: os.environ[name] for name in ("LD_PRELOAD", "DORMANT_LIBRARY")}}
         """,
         **dormant.preload_env({}),
         DORMANT_ENABLE="1",

@@ -221,3 +221,28 @@ def test_a_pause_that_fails_late_says_what_it_did_and_names_the_blocks(child: Ch
         """,
         DORMANT_SIM_FAULTS="keep_until_unreserved,address_lost",
     )
+
+
+def test_a_report_is_not_lost_for_a_filter_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dormant import _reports
+
+    honest = _reports._device_report
+    monkeypatch.setattr(
+        _reports,
+        "_device_report",
+        lambda raw, pausing: type(honest(raw, pausing))(raw.device, raw.moved_bytes, 5, 5, True),
+    )
+
+    def broken(record: logging.LogRecord) -> bool:
+        seen.append(record.levelname)
+        raise RuntimeError("from a filter")
+
+    seen: list[str] = []
+    logger = logging.getLogger("dormant")
+    monkeypatch.setattr(logger, "filters", [broken])
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
+    dormant.allocate(2 * MIB, tag="w")
+    assert dormant.pause("w").moved.blocks == 1
+    assert dormant.resume("w").moved.blocks == 1
+    assert seen == ["INFO", "WARNING", "INFO"]

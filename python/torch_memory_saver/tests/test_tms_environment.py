@@ -66,6 +66,13 @@ def test_settings_can_be_read_back():
         memory.region(cpu_backup_backend="x"),
     ):
         pass
+    import dormant
+
+    memory.memory_margin_bytes = 3 * MIB
+    for wrong in (-1, 1.5):
+        with pytest.raises(dormant.InvalidArgumentError, match="a margin"):
+            memory.memory_margin_bytes = wrong
+    assert memory.memory_margin_bytes == 3 * MIB
     other = type(memory)()
     other.hook_mode = "none"
     with pytest.raises(ValueError, match="hook_mode"):

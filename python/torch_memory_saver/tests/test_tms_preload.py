@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -130,7 +131,35 @@ assert "libdormant" not in open("/proc/self/maps").read()
 
 
 def test_a_first_use_without_the_hooks_that_were_promised_is_an_error():
-    without_hooks(environment={"TMS_INIT_ENABLE": "1"}, reason="does not name")
+    for name in ("TMS_INIT_ENABLE", "DORMANT_ENABLE"):
+        without_hooks(environment={name: "1"}, reason=f"{name} is set, and LD_PRELOAD does not")
+
+
+@in_child(quiet=False, TMS_INIT_ENABLE="tRuE", DORMANT_ENABLE="enabled", LD_PRELOAD="")
+def test_what_the_library_takes_for_no_promise_is_none_here():
+    from torch_memory_saver.hooks.mode_preload import is_process_wide
+
+    assert not is_process_wide()
+    with saver().region():
+        pass
+
+
+def test_another_library_below_a_folder_of_our_name_is_not_ours(site: Path):
+    code = """
+import os
+os.mkdir("torch_memory_saver")
+other = os.path.abspath("torch_memory_saver/libother.so")
+open(other, "w").close()
+os.environ["LD_PRELOAD"] = other
+from torch_memory_saver import configure_subprocess
+from torch_memory_saver.hooks.mode_preload import HookUtilModePreload
+assert HookUtilModePreload().get_path_binary() != other
+with configure_subprocess():
+    ours, *others = os.environ["LD_PRELOAD"].split(":")
+assert others == [other] and ours.endswith("/torch_memory_saver_hook_mode_preload.abi3.so")
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        _run(site, f"import os\nos.chdir({folder!r})\n{code}")
 
 
 def test_a_preloaded_file_that_is_not_there_is_an_error(tmp_path: Path):

@@ -19,7 +19,8 @@ class _Loan:
     def __init__(self, address: int) -> None:
         library = _native.library()
         raw, data, length = c_void_p(), c_void_p(), c_size_t()
-        _native.check(library.dormant_backup(address, byref(raw), byref(data), byref(length)))
+        place = _native.address(address)
+        _native.check(library.dormant_backup(place, byref(raw), byref(data), byref(length)))
         self.address: int = data.value or 0
         self.nbytes: int = length.value
         self.pid = os.getpid()
@@ -61,7 +62,7 @@ class Lease:
         return memoryview(array).cast("B").toreadonly()
 
     def register(self) -> bool:
-        """Registers the bytes with the driver: copies from here to a device are then as fast as the link.
+        """Registers the bytes with the driver: copies to a device are then as fast as the link.
 
         False where the driver or the system refuses; copies are slower then, and nothing else.
         """

@@ -31,9 +31,10 @@ class Configuration:
     """The most bytes of host memory that backups may take; 0: no limit of ours."""
     disk_directory: str | None
     """Where contents go that are kept on disk; ``None``: the system's directory for temporary
-    files."""
+    files. Given to :func:`configure`, ``None`` means as before."""
     disk_staging_bytes: int
-    """The most bytes of host memory that copies to and from disk are staged in; 0: the default."""
+    """The most bytes of host memory that copies to and from disk are staged in. Given to
+    :func:`configure`, 0 means as before."""
 
 
 def configuration() -> Configuration:

@@ -11,9 +11,9 @@ from typing import Any
 from . import _native, _reports
 from . import _structs as structs
 from ._native import text
-from ._regions import RegionSettings
+from ._regions import RegionSettings, current
 from ._reports import BlockInfo, Policy, Stats
-from .errors import InvalidArgumentError, NotFoundError
+from .errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
@@ -45,33 +45,41 @@ def allocate(
 ) -> int:
     """Allocates ``nbytes`` of pausable memory on ``device``; answers its address.
 
-    Without a ``tag`` and ``policy`` it gets what this thread's region says. :func:`free` frees it.
+    What is not given of ``tag``, ``policy``, ``peers`` and ``disk_directory`` is as this thread's
+    region says. :func:`free` frees it.
     """
     address = c_void_p()
     settings = None
-    if (tag, policy, disk_directory) != (None, None, None) or peers:
-        chosen = Policy.DISCARD if policy is None else policy
-        name = "default" if tag is None else tag
-        settings = byref(RegionSettings.of(name, chosen, peers, disk_directory).raw())
+    given = RegionSettings.peers_of(peers)
+    if given or not tag is policy is disk_directory is None:
+        here = current() or RegionSettings()
+        chosen = RegionSettings.of(
+            here.tag if tag is None else tag,
+            here.policy if policy is None else policy,
+            given or here.peers,
+            here.disk_directory if disk_directory is None else disk_directory,
+        )
+        settings = byref(chosen.raw())
     size = _size(nbytes)
     _native.check(
-        _native.library().dormant_allocate(size, _ordinal(device), settings, byref(address))
+        _native.library().dormant_allocate(size, _native.ordinal(device), settings, byref(address))
     )
     return address.value or 0
 
 
 def free(address: int) -> None:
     """Frees the block that starts at ``address``, in whatever state, on any thread."""
-    _native.check(_native.library().dormant_free(address))
+    _native.check(_native.library().dormant_free(_native.address(address)))
 
 
 def find(address: int) -> BlockInfo | None:
     """The block that ``address`` is in; ``None`` where that is not ours."""
     raw = structs.sized(structs.DormantBlock)
-    try:
-        _native.check(_native.library().dormant_find(address, byref(raw)))
-    except NotFoundError:
+    status = _native.library().dormant_find(_native.address(address), byref(raw))
+    # Without an exception: a garbage collector's call comes here too.
+    if status == structs.NOT_FOUND:
         return None
+    _native.check(status)
     return _reports.block(raw)
 
 
@@ -93,6 +101,7 @@ def read(address: int, nbytes: int) -> bytes:
 
 def read_into(address: int, into: Any) -> None:
     """As :func:`read`, into a writable buffer of the wanted size."""
+    address = _native.address(address)
     with memoryview(into).cast("B") as view:
         if view.nbytes:
             target = (c_char * view.nbytes).from_buffer(view)
@@ -107,6 +116,7 @@ def write(address: int, data: Any) -> None:
 
     Not ordered with your streams: synchronise them before.
     """
+    address = _native.address(address)
     with memoryview(data).cast("B") as view:
         if not view.nbytes:
             return
@@ -155,7 +165,7 @@ def backend() -> str:
     none."""
     name: bytes | None = _native.library().dormant_backend()
     if name is None:
-        raise _native.failure(structs.NO_DRIVER)
+        raise _native.last_error(structs.NO_DRIVER)
     return name.decode()
 
 
@@ -173,7 +183,9 @@ def device_memory(device: int = 0) -> DeviceMemory:
     free_bytes, total_bytes = c_uint64(), c_uint64()
     library = _native.library()
     _native.check(
-        library.dormant_device_memory(_ordinal(device), byref(free_bytes), byref(total_bytes))
+        library.dormant_device_memory(
+            _native.ordinal(device), byref(free_bytes), byref(total_bytes)
+        )
     )
     return DeviceMemory(free_bytes.value, total_bytes.value)
 
@@ -189,7 +201,7 @@ def disable_peer_access(peer: int, owner: int) -> None:
 
 
 def _peer_access(call: Callable[[int, int], int], peer: int, owner: int) -> None:
-    _native.check(call(_ordinal(peer), _ordinal(owner)))
+    _native.check(call(_native.ordinal(peer), _native.ordinal(owner)))
 
 
 def build_info() -> str:
@@ -198,13 +210,6 @@ def build_info() -> str:
 
 
 def _size(nbytes: int) -> int:
-    if not 0 <= nbytes < 2**63:
+    if not isinstance(nbytes, int) or not 0 <= nbytes < 2**63:
         raise InvalidArgumentError(f"a size is a number of bytes, not {nbytes!r}")
     return nbytes
-
-
-def _ordinal(device: int) -> int:
-    # ctypes would cut a number that does not fit, and mean another device.
-    if not 0 <= device < 2**32:
-        raise InvalidArgumentError(f"a device is an ordinal, not {device!r}", device=device)
-    return device

@@ -154,24 +154,46 @@ def _open(path: str) -> ctypes.CDLL:
 
 
 def check(status: int) -> None:
-    """Raises the thread's last error unless ``status`` is 0."""
+    """Raises what a call failed for, unless ``status`` is 0."""
     if status != structs.OK:
         raise failure(status)
 
 
 def failure(status: int, report: Callable[[], Report] | None = None) -> Error:
-    """The thread's last error as an exception.
+    """What a call failed for, as an exception.
 
     ``status`` is what the call answered; ``report`` makes the report of a pause that failed after
-    it had begun to give memory back.
+    it had begun to give memory back. The words and numbers are the thread's last error, unless
+    that is another call's by now: a finalizer or signal handler may have made one that failed.
     """
+    return _last_error(report, lambda last: last == status) or _without_words(status)
+
+
+def last_error(status: int) -> Error:
+    """The thread's last error, whatever that is: of a call that answers with no status.
+
+    ``status`` is for where there is none.
+    """
+    return _last_error(None, lambda _last: True) or _without_words(status)
+
+
+def _without_words(status: int) -> Error:
+    kind = BY_STATUS.get(status, Error)
+    return kind(f"{kind.__doc__ or kind.kind} (status {status}; nothing more is known)")
+
+
+def _last_error(report: Callable[[], Report] | None, fits: Callable[[int], bool]) -> Error | None:
     raw = structs.sized(structs.DormantError)
     if library().dormant_last_error(ctypes.byref(raw)) != structs.OK:
-        return BY_STATUS.get(status, Error)(f"status {status}, and nothing more is known")
+        return None
+    # At once: the next call that fails, a finalizer's too, ends the texts' life.
+    said, name = raw.text, raw.kind
+    if not fits(raw.status):
+        return None
     kind = BY_STATUS.get(raw.status, Error)
     error = kind(
-        text(raw.text) or kind.__doc__ or "",
-        kind=text(raw.kind) or kind.kind,
+        text(said) or kind.__doc__ or "",
+        kind=text(name) or kind.kind,
         driver_code=raw.driver_code or None,
         device=raw.device if raw.device >= 0 else None,
         address=raw.address,
@@ -237,6 +259,21 @@ def c_text(value: str, what: str) -> bytes:
     except (AttributeError, UnicodeEncodeError):
         raise InvalidArgumentError(f"{what} is a str of valid Unicode, not {value!r}") from None
     return _without_zero(raw, value, what)
+
+
+def address(value: int) -> int:
+    """An address for the library. ctypes would cut what does not fit, and take a text's place."""
+    if not isinstance(value, int) or not 0 <= value < 2**64:
+        raise InvalidArgumentError(f"an address is a number from 0 to {2**64 - 1}, not {value!r}")
+    return value
+
+
+def ordinal(device: int) -> int:
+    """A device for the library. ctypes would cut what does not fit, and mean another one."""
+    if not isinstance(device, int) or not 0 <= device < 2**32:
+        number = device if isinstance(device, int) else None
+        raise InvalidArgumentError(f"a device is an ordinal, not {device!r}", device=number)
+    return device
 
 
 def c_path(value: str | os.PathLike[str], what: str = "a directory") -> bytes:

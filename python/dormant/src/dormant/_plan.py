@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from . import _native
 from ._memory import DeviceMemory, blocks, device_memory
 from ._reports import Amount, BlockInfo, Policy
 
@@ -73,6 +74,7 @@ class Plan:
 def plan(*tags: str) -> Plan:
     """What a pause of ``tags`` would give back and save, and what a resume would want; no tags: of
     all."""
+    _native.tag_array(tags)  # Refuses what is no tag.
     devices: dict[int, DevicePlan] = {}
     for block in blocks():
         if not tags or block.tag in tags:

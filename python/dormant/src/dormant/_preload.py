@@ -22,7 +22,8 @@ def preload_env(existing: Mapping[str, str] | str | None = None) -> dict[str, st
 
     ``existing`` is the environment that the program would have, or its ``LD_PRELOAD`` alone; by
     default this process's. Other libraries in it are kept, in their order, after ours; ours is
-    never in it twice, under whatever path.
+    never in it twice, under whatever path. Where this process's ``DORMANT_LIBRARY`` is set, that
+    comes along, as an absolute path, so that the program's own dormant uses the same file.
     """
     if existing is None:
         existing = os.environ
@@ -30,7 +31,10 @@ def preload_env(existing: Mapping[str, str] | str | None = None) -> dict[str, st
     path = _native.library_path()
     if not os.path.exists(path):
         raise LibraryMissingError(f"no library to preload: there is no file {path}")
-    return {"LD_PRELOAD": merged(path, before)}
+    added = {"LD_PRELOAD": merged(path, before)}
+    if os.environ.get("DORMANT_LIBRARY"):
+        added["DORMANT_LIBRARY"] = path
+    return added
 
 
 def merged(library: str, before: str) -> str:
@@ -38,6 +42,10 @@ def merged(library: str, before: str) -> str:
     if re.search(r"[ :]", library):
         raise InvalidArgumentError(
             f"LD_PRELOAD cannot name {library}: the loader splits it at blanks and colons"
+        )
+    if "$" in library:
+        raise InvalidArgumentError(
+            f"LD_PRELOAD cannot name {library}: the loader expands what follows a dollar sign"
         )
     entries = re.split(r"[ :]+", before)
     others = [entry for entry in entries if entry and not _is_ours(entry, library)]

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
-import logging
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ContextDecorator, ExitStack, suppress
-from ctypes import byref, c_uint32, c_uint64, c_void_p
+from contextlib import AbstractContextManager, ExitStack
+from ctypes import byref, c_uint32, c_void_p
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from . import _native, _torch_bridge
 from . import _structs as structs
 from ._reports import Policy
-from .errors import ForkedError, InvalidArgumentError, NotFoundError, WrongStateError
-
-logger = logging.getLogger("dormant")
+from ._scopes import Leave, Scope, held
+from .errors import InvalidArgumentError, NotFoundError, WrongStateError
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,18 @@ class RegionSettings:
         if not isinstance(tag, str):
             raise InvalidArgumentError(f"a tag is a str, not {tag!r}")
         directory = None if disk_directory is None else os.fspath(disk_directory)
-        return cls(tag, policy_of(policy), tuple(peers), directory)
+        if directory == "":
+            raise InvalidArgumentError("a disk_directory is not empty")
+        return cls(tag, policy_of(policy), cls.peers_of(peers), directory)
+
+    @staticmethod
+    def peers_of(peers: Iterable[int]) -> tuple[int, ...]:
+        """Devices, checked."""
+        try:
+            given = tuple(peers)
+        except TypeError:
+            raise InvalidArgumentError(f"peers are ordinals of devices, not {peers!r}") from None
+        return tuple(_native.ordinal(peer) for peer in given)
 
     def raw(self) -> structs.DormantRegion:
         """As the library takes it."""
@@ -72,62 +78,32 @@ def policy_of(policy: Policy | str) -> Policy:
         raise InvalidArgumentError(f"no policy {policy!r}; there are {names}") from None
 
 
-class Scope(ContextDecorator):
-    """Something to be in, for the thread that enters it; also a decorator.
-
-    One object may be entered again, also while it is entered, and by several threads.
-    """
-
-    def __init__(self, enter: Callable[[ExitStack], Any]) -> None:
-        self._enter = enter
-        self._entered = threading.local()
-
-    def __enter__(self) -> None:
-        with ExitStack() as entering:
-            self._enter(entering)
-            # Only what was entered in full is left at the end of the body.
-            self._stack().append(entering.pop_all())
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        stack = self._stack()
-        if not stack:
-            if error is None:
-                raise WrongStateError("this thread is not in this context: another entered it")
-            return
-        try:
-            stack.pop().__exit__(kind, error, trace)
-        except Exception as leaving:
-            if leaving is error:
-                raise
-            if error is None:
-                raise
-            # What ended the body is what the caller is to see.
-            logger.warning("leaving a context after %s: %s", type(error).__name__, leaving)
-
-    def _stack(self) -> list[ExitStack]:
-        stack: list[ExitStack] = self._entered.__dict__.setdefault("stack", [])
-        return stack
+def current() -> RegionSettings | None:
+    """What this thread's innermost region says; ``None`` where new memory is not ours."""
+    raw, on = structs.sized(structs.DormantRegion), c_uint32()
+    _native.check(_native.library().dormant_region_current(byref(raw), byref(on)))
+    if not on.value:
+        return None
+    directory: bytes | None = raw.disk_directory
+    return RegionSettings(
+        _native.text(raw.tag) or "",
+        Policy(structs.POLICIES[raw.policy]),
+        tuple(raw.peers[: raw.peer_count]) if raw.peer_count else (),
+        None if directory is None else os.fsdecode(directory),
+    )
 
 
-def push(call: Callable[..., int], *arguments: Any) -> Callable[[], None]:
+def push(stack: ExitStack, call: Callable[..., int], *arguments: Any) -> Leave:
     """Enters a region of the library on this thread; answers what leaves it."""
-    entered = c_uint64()
-    _native.check(call(*arguments, byref(entered)))
+    leave = held(stack, call, _native.library().dormant_region_pop, *arguments)
 
-    def leave() -> None:
+    def checked() -> None:
         try:
-            _native.check(_native.library().dormant_region_pop(entered))
-        except ForkedError:
-            pass  # A child forked inside the region has no regions to leave.
+            leave()
         except NotFoundError:
             raise WrongStateError("a region is left on the thread that entered it") from None
 
-    return leave
+    return checked
 
 
 def region(
@@ -145,6 +121,9 @@ def region(
     before the region is entered) tensors made inside are ours; without it, memory that goes
     through the preloaded hooks or :func:`allocate`.
 
+    Regions belong to a thread, not to a task of asyncio: do not hold one across an ``await``. Where
+    another task has entered one meanwhile, leaving raises ``WrongStateError``.
+
     - ``policy``: what happens to the contents when the tag is paused: ``discard``, ``zero``,
       ``host`` or ``disk``.
     - ``peers``: devices that may use the memory beside its owner.
@@ -156,12 +135,13 @@ def region(
     """
     settings = RegionSettings.of(tag, policy, peers, disk_directory)
 
-    def enter(stack: ExitStack) -> None:
+    def enter(stack: ExitStack) -> Leave:
         library = _native.library()
-        stack.callback(push(library.dormant_region_push, byref(settings.raw())))
+        leave = push(stack, library.dormant_region_push, byref(settings.raw()))
         glue = _torch_bridge.glue()
         if glue is not None:
             stack.enter_context(glue.enter_pool(settings, reuse=reuse, backward=backward))
+        return leave
 
     return Scope(enter)
 
@@ -169,25 +149,33 @@ def region(
 def disable() -> Scope:
     """Memory that this thread allocates inside is not ours: a pause leaves it alone."""
 
-    def enter(stack: ExitStack) -> None:
-        stack.callback(push(_native.library().dormant_region_push_disabled))
+    def enter(stack: ExitStack) -> Leave:
+        leave = push(stack, _native.library().dormant_region_push_disabled)
         glue = _torch_bridge.glue()
         if glue is not None:
             stack.enter_context(glue.enter_foreign_pool())
+        return leave
 
     return Scope(enter)
+
+
+class _Taken:
+    """The library's copy of a region; ends when nothing refers to it any more."""
+
+    def __init__(self) -> None:
+        library = _native.library()
+        raw = c_void_p()
+        _native.check(library.dormant_region_carry(byref(raw)))
+        self.raw = raw
+        weakref.finalize(self, library.dormant_carried_free, raw).atexit = False
 
 
 class Carried:
     """What a thread's innermost region said when :func:`carry` was called."""
 
     def __init__(self) -> None:
-        library = _native.library()
-        raw = c_void_p()
-        _native.check(library.dormant_region_carry(byref(raw)))
-        self._raw = raw
-        self._free = weakref.finalize(self, library.dormant_carried_free, raw)
-        self._free.atexit = False
+        # Its own object: a copy of this one refers to it too.
+        self._taken = _Taken()
         glue = _torch_bridge.glue()
         self._pool: Callable[[], AbstractContextManager[Any]] | None = (
             None if glue is None else glue.carry_pool()
@@ -196,11 +184,12 @@ class Carried:
     def enter(self) -> Scope:
         """The region for another thread: ``with carried.enter(): ...``, as often as wanted."""
 
-        def enter(stack: ExitStack) -> None:
+        def enter(stack: ExitStack) -> Leave:
             library = _native.library()
-            stack.callback(push(library.dormant_carried_push, self._raw))
+            leave = push(stack, library.dormant_carried_push, self._taken.raw)
             if self._pool is not None:
                 stack.enter_context(self._pool())
+            return leave
 
         return Scope(enter)
 
@@ -217,15 +206,8 @@ def capture() -> Scope:
     the end. Allocating and resuming break no capture.
     """
 
-    def enter(stack: ExitStack) -> None:
+    def enter(stack: ExitStack) -> Leave:
         library = _native.library()
-        begun = c_uint64()
-        _native.check(library.dormant_capture_begin(ctypes.byref(begun)))
+        return held(stack, library.dormant_capture_begin, library.dormant_capture_end)
 
-        def end() -> None:
-            with suppress(ForkedError):
-                _native.check(library.dormant_capture_end(begun))
-
-        stack.callback(end)
-
-    return Scope(enter)
+    return Scope(enter, nests=False)

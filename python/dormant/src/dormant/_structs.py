@@ -10,7 +10,9 @@ from ctypes import c_char, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uin
 from typing import TypeVar
 
 OK = 0
+NOT_FOUND = 5
 NO_DRIVER = 14
+FORKED = 15
 NONE_U64 = 2**64 - 1
 """How the interface says that a number is not known or not the matter."""
 

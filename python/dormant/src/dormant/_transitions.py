@@ -9,11 +9,10 @@ from typing import Any
 
 from . import _native, _reports, _torch_bridge
 from . import _structs as structs
+from ._log import log, logger
 from ._regions import policy_of
 from ._reports import Policy, Report
 from .errors import InvalidArgumentError
-
-logger = logging.getLogger("dormant")
 
 
 def pause(*tags: str, timeout: float | None = None, policy: Policy | str | None = None) -> Report:
@@ -38,7 +37,8 @@ def pause(*tags: str, timeout: float | None = None, policy: Policy | str | None 
     _log("paused", "given back", "saved", tags, report)
     for device in report.devices:
         if device.freed_nothing:
-            logger.warning(
+            log(
+                logging.WARNING,
                 "device %d has no more free memory than before, though %s were given back: another"
                 " process took as much meanwhile, or something else in this process holds it",
                 device.device,
@@ -98,7 +98,8 @@ def _log(done: str, moved: str, copied: str, tags: tuple[str, ...], report: Repo
         for device in report.devices
         if device.free_after_bytes is not None
     )
-    logger.info(
+    log(
+        logging.INFO,
         "%s %s: %s %s, %s %s, %.3f s%s",
         done,
         ", ".join(tags) or "all tags",

@@ -152,7 +152,7 @@ class _Block:
         self.address = address
         block = find(address)
         self._id = block.id if block else None
-        self._free = weakref.finalize(self, _free, address, self._id)
+        self._free = weakref.finalize(self, _free, address, self._id, os.getpid())
         self._free.atexit = False
 
     def info(self) -> BlockInfo:
@@ -166,8 +166,11 @@ class _Block:
         self._free()
 
 
-def _free(address: int, block_id: int | None) -> None:
+def _free(address: int, block_id: int | None, process: int) -> None:
     # A garbage collector's call has nobody to tell, and the address may be another block's by now.
+    # It must not fail either: that would be this thread's last error, amid another call's.
+    if process != os.getpid():
+        return
     with suppress(Error):
         block = find(address)
         if block is not None and block.id == block_id:

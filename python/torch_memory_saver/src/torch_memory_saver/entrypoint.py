@@ -126,7 +126,7 @@ class TorchMemorySaver:
     @memory_margin_bytes.setter
     def memory_margin_bytes(self, value: int) -> None:
         self._ensure_initialized()
-        self._impl._binary_wrapper.cdll.set_memory_margin_bytes(value)
+        dormant.set_memory_margin_bytes(value)
 
     @property
     def retain_cpu_backup(self) -> bool:
@@ -247,7 +247,7 @@ class _TorchMemorySaverImpl:
 
     def set_disk_backup_dir(self, path: str | os.PathLike[str] | None) -> None:
         """See the object above."""
-        self._disk_directory = None if path is None else os.fspath(path)
+        self._disk_directory = None if path is None else os.fspath(path) or None
         raw = None if path is None else os.fsencode(path)
         self._binary_wrapper.cdll.tms_set_disk_backup_dir(raw)
 

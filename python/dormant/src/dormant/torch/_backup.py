@@ -30,6 +30,12 @@ def tensor_backup(tensor: Any, zero_copy: bool = False) -> Any | None:
     block = _memory.find(address) if address else None
     if block is None or block.state == "active":
         return None
+    for bit in ("is_conj", "is_neg"):
+        if getattr(tensor, bit, bool)():
+            raise InvalidArgumentError(
+                f"{bit}() is true of this tensor: its bytes are not its values; give the tensor "
+                "that it is a view of"
+            )
     shape, strides = tuple(tensor.shape), tuple(tensor.stride())
     if empty:
         return torch.empty_strided(shape, strides, dtype=tensor.dtype)

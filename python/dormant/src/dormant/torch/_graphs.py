@@ -56,7 +56,7 @@ def graph(
     _settings.check_settings(settings)
     with ExitStack() as stack:
         region = _native.library().dormant_region_push
-        stack.callback(_regions.push(region, byref(settings.raw())))
+        stack.callback(_regions.push(stack, region, byref(settings.raw())))
         if pool is None:
             own = Pool(torch, torch.cuda.current_device(), allocator(torch, settings))
             # The graph holds torch's pool by then, for as long as it lives.

@@ -282,7 +282,7 @@ def _put_away(torch: Any, levels: list[Level]) -> None:
 def _explain(error: BaseException) -> None:
     """Torch is told no more than that there is no memory; the reason may be another."""
     if sys.version_info >= (3, 11):
-        said = _native.failure(_OUT_OF_MEMORY)
+        said = _native.last_error(_OUT_OF_MEMORY)
         error.add_note(f"The last error of dormant on this thread: {said}")
 
 

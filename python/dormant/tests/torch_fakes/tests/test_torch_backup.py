@@ -53,6 +53,26 @@ def contents(zero_copy: bool):
     assert torch.equal(saved, before)
 
 
+@pytest.mark.parametrize("bit", ["is_conj", "is_neg"])
+def test_a_view_whose_bytes_are_not_its_values_is_refused(bit: str):
+    lazy_view(bit=bit)
+
+
+@in_child()
+def lazy_view(bit: str):
+    import dormant.torch
+
+    import torch
+
+    with _region():
+        numbers = torch.arange(24, dtype=torch.int32, device="cuda")
+    setattr(type(numbers), bit, lambda _tensor: True)
+    assert dormant.torch.tensor_backup(numbers) is None, "it can be read"
+    dormant.pause()
+    with pytest.raises(dormant.InvalidArgumentError, match=bit):
+        dormant.torch.tensor_backup(numbers)
+
+
 @in_child()
 def test_zero_copy_lies_over_the_lease_and_holds_it():
     import dormant.torch

@@ -15,6 +15,7 @@ from .base import HookUtilBase
 
 _STEM = "torch_memory_saver_hook_mode_preload"
 _CUDA, _HIP = 1, 2
+_YES = ("1", "true", "TRUE", "True", "yes", "YES", "on", "ON")
 
 
 class HookUtilModePreload(HookUtilBase):
@@ -39,7 +40,7 @@ def installed(stem: str) -> str:
 def _named() -> list[str]:
     """Entries of ``LD_PRELOAD`` that are to be us."""
     entries = re.split(r"[ :]+", os.environ.get("LD_PRELOAD", ""))
-    return [entry for entry in entries if "torch_memory_saver" in entry]
+    return [entry for entry in entries if os.path.basename(entry).startswith(_STEM)]
 
 
 @contextmanager
@@ -67,10 +68,13 @@ def are_hooks_bound() -> bool:
 
 def is_process_wide() -> bool:
     """Whether the environment makes all of the process's memory pausable."""
-    return any(
-        os.environ.get(name, "").lower() in ("1", "true", "yes", "on")
-        for name in ("TMS_INIT_ENABLE", "DORMANT_ENABLE")
-    )
+    return bool(_enabling())
+
+
+def _enabling() -> list[str]:
+    """The variables that say so, in a spelling that the library takes."""
+    names = ("TMS_INIT_ENABLE", "DORMANT_ENABLE")
+    return [name for name in names if os.environ.get(name, "") in _YES]
 
 
 def check_hooks() -> None:
@@ -79,11 +83,13 @@ def check_hooks() -> None:
     The loader says no more than one line of that, and a pause would give nothing back.
     """
     named = _named()
-    if not (named or is_process_wide()) or are_hooks_bound():
+    enabling = _enabling()
+    if not (named or enabling) or are_hooks_bound():
         return
     missing = [entry for entry in named if not os.path.exists(entry)]
     if not named:
-        reason = "TMS_INIT_ENABLE is set, and LD_PRELOAD does not name this package's library"
+        names, verb = " and ".join(enabling), "are" if len(enabling) > 1 else "is"
+        reason = f"{names} {verb} set, and LD_PRELOAD does not name this package's library"
     elif missing:
         reason = "there is no such file on this host"
     else:
