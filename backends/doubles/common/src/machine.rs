@@ -20,9 +20,13 @@ static MAKER: AtomicU32 = AtomicU32::new(0);
 
 const REPORT: &str = "DORMANT_DOUBLE_REPORT";
 
-/// What a variable is set to, for this library.
+/// What a variable is set to, for this library. Nothing in a forked child, where the lock may be held
+/// for ever, and no driver works.
 #[must_use]
 pub fn variable(name: &str) -> Option<String> {
+    if is_forked_child() {
+        return None;
+    }
     let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
     match configured.as_ref() {
         Some(values) => values.get(name).cloned(),
