@@ -39,8 +39,8 @@ fn prepared(args: &RunArgs) -> Result<Command, String> {
     };
     let mut command = Command::new(program);
     command.args(arguments).env(LD_PRELOAD, preload::merged(&library, &before)?);
-    if args.library.is_some() {
-        // The Python package in the program is to use the same file.
+    if args.library.is_some() || env::var_os(library::VARIABLE).is_some_and(|set| !set.is_empty()) {
+        // The Python package in the program is to use the same file, wherever it goes.
         command.env(library::VARIABLE, &library);
     }
     if args.all {

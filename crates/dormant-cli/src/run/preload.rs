@@ -9,12 +9,19 @@ use std::path::Path;
 /// `library` first, then what was there before and is not ours, in its order.
 ///
 /// # Errors
-/// The loader splits the variable at blanks and colons, so a path with one in it cannot be named.
+/// The loader splits the variable at blanks and colons and expands what follows a dollar sign, so a path
+/// with one of these in it cannot be named.
 pub(crate) fn merged(library: &Path, before: &OsStr) -> Result<OsString, String> {
     if library.as_os_str().as_bytes().iter().any(is_separator) {
         let library = library.display();
         return Err(format!(
             "LD_PRELOAD cannot name {library}: the loader splits it at blanks and colons"
+        ));
+    }
+    if library.as_os_str().as_bytes().contains(&b'$') {
+        let library = library.display();
+        return Err(format!(
+            "LD_PRELOAD cannot name {library}: the loader expands what follows a dollar sign"
         ));
     }
     let mut merged = library.as_os_str().to_owned();
