@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from typing import Any
 
 import pytest
 from support import MIB, Child
@@ -109,8 +110,8 @@ def test_a_resume_waits_for_memory_up_to_its_timeout() -> None:
     assert dormant.state("w") == "active"
 
 
-@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf")])
-def test_a_timeout_is_a_number_of_seconds(timeout: float) -> None:
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), "3"])
+def test_a_timeout_is_a_number_of_seconds(timeout: Any) -> None:
     for call in (dormant.pause, dormant.resume):
         with pytest.raises(dormant.InvalidArgumentError, match="number of seconds"):
             call(timeout=timeout)

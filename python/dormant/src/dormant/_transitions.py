@@ -85,7 +85,7 @@ def _number(policy: Policy | str) -> int:
 def _milliseconds(timeout: float | None) -> int:
     if timeout is None:
         return -1
-    if not 0 <= timeout < math.inf:
+    if not isinstance(timeout, (int, float)) or not 0 <= timeout < math.inf:
         raise InvalidArgumentError(f"a timeout is a number of seconds, not {timeout!r}")
     return math.ceil(min(timeout * 1000, 2**62))
 

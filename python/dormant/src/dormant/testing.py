@@ -31,8 +31,12 @@ import weakref
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+try:
+    import numpy as np
+    import numpy.typing as npt
+except ModuleNotFoundError as error:
+    text = "dormant.testing needs NumPy: pip install numpy"
+    raise ModuleNotFoundError(text, name="numpy") from error
 
 from ._memory import allocate, backend, devices, find, free
 from ._reports import BlockInfo, Policy
