@@ -16,7 +16,7 @@ use crate::environment;
 use crate::hooks;
 use crate::loans;
 use crate::memory::{allocate_for_runtime, dormant_set_margin_bytes};
-use crate::status::{Failed, pointer, remember};
+use crate::status::{Failed, remember};
 use crate::text::{c_string, keep, path, say, text};
 use crate::torch::free_untold;
 use crate::transitions::transition;
@@ -301,7 +301,7 @@ pub unsafe extern "C" fn tms_torch_malloc(
     });
     allocated.unwrap_or_else(|failed| {
         remember(failed);
-        pointer(dormant::Address(0))
+        std::ptr::null_mut()
     })
 }
 
