@@ -9,7 +9,7 @@ use allocator_core::{Address, Deadline, Device, Driver, ErrorKind, Operation, Pa
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::free::UNTOLD_TIMEOUT;
-use crate::policy::Policy;
+use crate::policy::{Checksum, HostMode, Policy};
 use crate::region::{self, Current, Settings};
 use crate::registry::{Facts, Freed, Taken};
 use crate::stash::Stash;
@@ -27,12 +27,23 @@ pub struct Allocation {
     policy: Option<Policy>,
     peers: Option<Vec<Device>>,
     directory: Option<Arc<Path>>,
+    host_mode: Option<HostMode>,
+    checksum: Option<Checksum>,
 }
 
 impl Allocation {
     /// `bytes` on a device.
     pub fn new(bytes: u64, device: Device) -> Self {
-        Self { bytes, device, tag: None, policy: None, peers: None, directory: None }
+        Self {
+            bytes,
+            device,
+            tag: None,
+            policy: None,
+            peers: None,
+            directory: None,
+            host_mode: None,
+            checksum: None,
+        }
     }
 
     /// Under this tag.
@@ -59,10 +70,22 @@ impl Allocation {
         self
     }
 
+    /// With backups in host memory that are held like this.
+    pub fn host_mode(mut self, mode: HostMode) -> Self {
+        self.host_mode = Some(mode);
+        self
+    }
+
+    /// With saved contents that are checked, or not.
+    pub fn checksum(mut self, checksum: Checksum) -> Self {
+        self.checksum = Some(checksum);
+        self
+    }
+
     /// With all of these.
     pub fn settings(self, settings: Settings) -> Self {
-        let Settings { tag, policy, peers, directory } = settings;
-        Self { directory, ..self.tag(tag).policy(policy).peers(peers) }
+        let Settings { tag, policy, peers, directory, host_mode, checksum } = settings;
+        Self { directory, host_mode, checksum, ..self.tag(tag).policy(policy).peers(peers) }
     }
 }
 
@@ -132,7 +155,8 @@ impl<D: Driver> Engine<D> {
         };
         let granularity = self.driver.granularity(allocation.device).map_err(refused)?;
         let physical_bytes = granularity.round_up(allocation.bytes).map_err(refused)?;
-        let Settings { tag, policy, peers, directory } = settings.unwrap_or_default();
+        let Settings { tag, policy, peers, directory, host_mode, checksum } =
+            settings.unwrap_or_default();
         Ok(Facts {
             id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
             tag: allocation.tag.clone().unwrap_or(tag),
@@ -142,6 +166,8 @@ impl<D: Driver> Engine<D> {
             physical_bytes,
             peers: allocation.peers.clone().unwrap_or(peers),
             directory: allocation.directory.clone().or(directory),
+            host_mode: allocation.host_mode.or(host_mode),
+            checksum: allocation.checksum.or(checksum),
         })
     }
 

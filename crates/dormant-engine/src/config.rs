@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use dormant_host::{LANE_BYTES, process};
 
+use crate::policy::{Checksum, HostMode};
+
 /// The most workers that copy for one device: with two chunks of 2 MiB each they keep no more
 /// than 64 MiB of our own copies queued on it, which bounds how long a free has to wait.
 pub const MAX_WORKERS: usize = 16;
@@ -27,8 +29,20 @@ pub struct Config {
     pub workers: Option<usize>,
     /// Processes that share the node with this one (`LOCAL_WORLD_SIZE`).
     pub ranks_on_node: usize,
-    /// The most bytes of host memory that backups may take together. `None`: no limit of ours.
+    /// The most bytes of host memory that backups may take together, what is retained between them
+    /// included. `None`: what the container's limits and the machine's memory leave at the time, less
+    /// [`host_margin_bytes`](Self::host_margin_bytes), divided by
+    /// [`ranks_on_node`](Self::ranks_on_node).
     pub host_limit_bytes: Option<u64>,
+    /// Host memory that is left to everybody else when no limit is set, in bytes.
+    pub host_margin_bytes: u64,
+    /// How host memory of backups is held, where neither block nor region says.
+    pub host_mode: HostMode,
+    /// The most bytes of host memory that are retained. `None`: as much as backups may take, and half
+    /// of that in the mode `auto`.
+    pub retain_limit_bytes: Option<u64>,
+    /// Whether saved contents are checked, where neither call, block nor region says.
+    pub checksum: Checksum,
     /// Where contents of the policy `disk` go for which the block names no directory. `None`: the
     /// system's directory for temporary files, which on many machines is memory.
     pub disk_directory: Option<PathBuf>,
@@ -47,6 +61,10 @@ impl Default for Config {
             workers: None,
             ranks_on_node: 1,
             host_limit_bytes: None,
+            host_margin_bytes: 512 << 20,
+            host_mode: HostMode::default(),
+            retain_limit_bytes: None,
+            checksum: Checksum::default(),
             disk_directory: None,
             disk_staging_bytes: 64 << 20,
             idle_timeout: Duration::from_secs(5),

@@ -7,7 +7,7 @@ use allocator_core::{ActiveBlock, Deadline, Device, Driver, Stuck};
 use crate::engine::{Engine, RestingBlock};
 use crate::error::{Error, Failure, Result, failure_of};
 use crate::free::UNTOLD_TIMEOUT;
-use crate::policy::Policy;
+use crate::policy::{Checksum, Policy};
 use crate::registry::{Resting, Snapshot, Taken};
 use crate::report::{DeviceReport, Phases, Report, Tally};
 use crate::stash::Stash;
@@ -24,6 +24,8 @@ pub struct PauseOptions {
     pub timeout: Option<Duration>,
     /// Overrides the policy of the blocks that this call pauses.
     pub policy: Option<Policy>,
+    /// Overrides whether the contents that this call saves are checked.
+    pub checksum: Option<Checksum>,
 }
 
 impl PauseOptions {
@@ -38,6 +40,13 @@ impl PauseOptions {
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
+        self
+    }
+
+    /// Overrides whether the contents that this call saves are checked.
+    #[must_use]
+    pub fn checksum(mut self, checksum: Checksum) -> Self {
+        self.checksum = Some(checksum);
         self
     }
 }

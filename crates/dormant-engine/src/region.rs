@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use allocator_core::Device;
 
-use crate::policy::Policy;
+use crate::policy::{Checksum, HostMode, Policy};
 use crate::tag::Tag;
 
 /// What memory allocated in a region gets.
@@ -23,6 +23,10 @@ pub struct Settings {
     /// Where the contents go at pause, for a policy that keeps them on disk. `None`: where the
     /// engine's settings say.
     pub directory: Option<Arc<Path>>,
+    /// How its backups in host memory are held. `None`: as the engine's settings say.
+    pub host_mode: Option<HostMode>,
+    /// Whether its saved contents are checked. `None`: as the engine's settings say.
+    pub checksum: Option<Checksum>,
 }
 
 impl Default for Settings {
@@ -35,7 +39,14 @@ impl Default for Settings {
 impl Settings {
     /// A tag, its contents kept as `policy` says, with no peers.
     pub fn new(tag: impl Into<Tag>, policy: Policy) -> Self {
-        Self { tag: tag.into(), policy, peers: Vec::new(), directory: None }
+        Self {
+            tag: tag.into(),
+            policy,
+            peers: Vec::new(),
+            directory: None,
+            host_mode: None,
+            checksum: None,
+        }
     }
 
     /// Names devices that may use the memory beside its owner.
@@ -49,6 +60,20 @@ impl Settings {
     #[must_use]
     pub fn with_directory(mut self, directory: impl Into<Arc<Path>>) -> Self {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// Says how backups in host memory are held.
+    #[must_use]
+    pub fn with_host_mode(mut self, mode: HostMode) -> Self {
+        self.host_mode = Some(mode);
+        self
+    }
+
+    /// Says whether saved contents are checked.
+    #[must_use]
+    pub fn with_checksum(mut self, checksum: Checksum) -> Self {
+        self.checksum = Some(checksum);
         self
     }
 }

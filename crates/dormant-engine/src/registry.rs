@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use allocator_core::{Address, Device};
 
-use crate::policy::Policy;
+use crate::policy::{Checksum, HostMode, Policy};
 use crate::tag::{Selection, Tag};
 
 /// What is known of a block beside its state.
@@ -28,6 +28,10 @@ pub(crate) struct Facts {
     pub(crate) peers: Vec<Device>,
     /// Where contents go that are kept on disk. `None`: where the engine's settings say.
     pub(crate) directory: Option<Arc<Path>>,
+    /// `None`: as the engine's settings say.
+    pub(crate) host_mode: Option<HostMode>,
+    /// `None`: as the engine's settings say.
+    pub(crate) checksum: Option<Checksum>,
 }
 
 /// A block at rest.

@@ -61,9 +61,10 @@ pub use allocator_core::{
 pub use buffer::Buffer;
 pub use build_info::{BuildInfo, build_info};
 pub use dormant_engine::{
-    Address, Allocation, Amount, Backup, BlockInfo, BlockState, CaptureGuard, Config, Device,
-    DeviceReport, Error, ErrorKind, Failure, Holder, MAX_WORKERS, PauseOptions, Phases, Policy,
-    RawStream, Report, Result, ResumeOptions, Selection, Stats, Tag, TagReport, TagStats, region,
+    Address, Allocation, Amount, Backup, BlockInfo, BlockState, CaptureGuard, Checksum, Config,
+    Device, DeviceReport, Error, ErrorKind, Failure, Holder, HostMode, MAX_WORKERS, PauseOptions,
+    Phases, Policy, RawStream, Report, Result, ResumeOptions, Selection, Stats, Tag, TagReport,
+    TagStats, region,
 };
 pub use global::{engine, engine_with};
 pub use select::{Backend, Driver, open};

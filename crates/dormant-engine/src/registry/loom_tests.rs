@@ -23,6 +23,8 @@ fn shared() -> LoomArc<Mutex<Tokens>> {
         physical_bytes: 1,
         peers: Vec::new(),
         directory: None,
+        host_mode: None,
+        checksum: None,
     };
     registry.insert(PLACE, Arc::new(facts), 1);
     LoomArc::new(Mutex::new(registry))

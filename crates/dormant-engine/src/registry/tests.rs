@@ -12,6 +12,8 @@ fn facts(tag: &str) -> Arc<Facts> {
         physical_bytes: 128,
         peers: Vec::new(),
         directory: None,
+        host_mode: None,
+        checksum: None,
     })
 }
 
