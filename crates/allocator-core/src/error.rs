@@ -35,6 +35,8 @@ pub enum ErrorKind {
     HostMemory,
     /// A file or directory could not be made, written or read.
     Io,
+    /// Saved contents are not what they were when they were saved.
+    ChecksumMismatch,
     /// No driver library, or one that is a stub, or one that lacks a needed symbol.
     NoDriver,
     /// The calling process is a forked child; the memory belongs to its parent.
@@ -61,6 +63,7 @@ impl ErrorKind {
             Self::Poisoned => "poisoned",
             Self::HostMemory => "not enough host memory",
             Self::Io => "input/output error",
+            Self::ChecksumMismatch => "saved contents have changed",
             Self::NoDriver => "no driver",
             Self::Forked => "forked child",
             Self::Unknown => "unknown driver error",
@@ -84,6 +87,7 @@ impl ErrorKind {
             Self::Poisoned => "poisoned",
             Self::HostMemory => "host_memory",
             Self::Io => "io",
+            Self::ChecksumMismatch => "checksum_mismatch",
             Self::NoDriver => "no_driver",
             Self::Forked => "forked",
             Self::Unknown => "unknown",

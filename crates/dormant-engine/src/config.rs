@@ -3,17 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dormant_host::{LANE_BYTES, process};
+use dormant_host::process;
 
 use crate::policy::{Checksum, HostMode};
 
 /// The most workers that copy for one device: with two chunks of 2 MiB each they keep no more
 /// than 64 MiB of our own copies queued on it, which bounds how long a free has to wait.
 pub const MAX_WORKERS: usize = 16;
-
-/// Workers for one device where contents go to disk or come from there: they wait rather than
-/// work, and a disk wants several requests at once.
-const DISK_WORKERS: usize = 4;
 
 /// Settings of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug)]
@@ -86,57 +82,11 @@ impl Config {
         }
     }
 
-    /// Who copies for `devices` devices; `disk`: contents go to disk or come from there.
-    pub(crate) fn crew(&self, devices: usize, disk: bool) -> Crew {
-        let lanes = self.disk_staging_bytes / LANE_BYTES as u64;
-        let most =
-            if disk { usize::try_from(lanes).unwrap_or(usize::MAX).max(1) } else { usize::MAX };
-        let devices = devices.clamp(1, most);
-        let few = if disk && self.workers.is_none() { DISK_WORKERS } else { 1 };
-        let workers = self.workers_for(devices).max(few).min(most / devices);
-        Crew { devices, workers }
-    }
-
     /// Workers for each of `devices` devices at work at once, at least one.
-    fn workers_for(&self, devices: usize) -> usize {
+    pub(crate) fn workers_for(&self, devices: usize) -> usize {
         let share = self
             .workers
             .unwrap_or_else(|| process::cpus() / self.ranks_on_node.max(1) / devices.max(1));
         share.clamp(1, MAX_WORKERS)
-    }
-}
-
-/// Who copies in one transition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Crew {
-    /// Devices worked on at once.
-    pub(crate) devices: usize,
-    /// Workers for each.
-    pub(crate) workers: usize,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn staging_for_the_disk_stays_under_its_limit_and_a_disk_gets_several_requests() {
-        let mut config = Config { workers: Some(16), ..Config::default() };
-        let crew = |config: &Config, devices, disk| {
-            let Crew { devices, workers } = config.crew(devices, disk);
-            (devices, workers)
-        };
-        assert_eq!(crew(&config, 2, false), (2, 16));
-        assert_eq!(crew(&config, 1, true), (1, 16));
-        assert_eq!(crew(&config, 2, true), (2, 8));
-        assert_eq!(crew(&config, 3, true), (3, 5));
-        config.disk_staging_bytes = 8 << 20;
-        assert_eq!(crew(&config, 3, true), (2, 1));
-        config.disk_staging_bytes = 0;
-        assert_eq!(crew(&config, 3, true), (1, 1));
-        let shared = Config { ranks_on_node: 1 << 20, ..Config::default() };
-        assert_eq!(crew(&shared, 1, false), (1, 1));
-        assert_eq!(crew(&shared, 1, true), (1, 4));
-        assert_eq!(crew(&Config { workers: Some(1), ..shared }, 1, true), (1, 1));
     }
 }

@@ -6,11 +6,13 @@ use allocator_core::{ActiveBlock, Address, Deadline, Device, Driver, ErrorKind, 
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::host::Want;
 use crate::lookup::BlockInfo;
+use crate::policy::HostMode;
 use crate::registry::{BlockState, Resting, Taken};
 use crate::stash::{Backup, HostCopy, Stash};
 use crate::sync::lock;
-use crate::transfer::{self, restore_jobs, save_jobs};
+use crate::transfer::{self, Way, restore_jobs, save_jobs};
 
 impl<D: Driver> Engine<D> {
     /// Copies from device memory into host memory, by as many workers as a pause has. `address`
@@ -23,7 +25,7 @@ impl<D: Driver> Engine<D> {
     pub fn read(&self, address: Address, into: &mut [u8]) -> Result<()> {
         let bytes = into.len() as u64;
         self.with_active("read", address, bytes, |block, offset| {
-            let jobs = save_jobs(block, offset, into).collect();
+            let jobs = save_jobs(block, offset, into, Way::STAGED, &mut []).collect();
             transfer::save(&self.lanes, &self.config, jobs).map(drop)
         })
     }
@@ -34,7 +36,7 @@ impl<D: Driver> Engine<D> {
     /// As for [`read`](Self::read).
     pub fn write(&self, address: Address, from: &[u8]) -> Result<()> {
         self.with_active("write", address, from.len() as u64, |block, offset| {
-            let jobs = restore_jobs(block, offset, from).collect();
+            let jobs = restore_jobs(block, offset, from, Way::STAGED, &[]).collect();
             transfer::restore(&self.lanes, &self.config, jobs).map(drop)
         })
     }
@@ -144,10 +146,11 @@ impl<D: Driver> Engine<D> {
         let copy = match stash {
             Stash::Host(copy) => copy,
             Stash::Disk(copy) => {
-                let (pieces, charge) = self.take_host_memory(&[copy.extent_bytes()])?;
-                let mut piece = pieces.into_iter().next().ok_or_else(no_contents)?;
-                copy.read(&mut piece).map_err(|error| error.with_device(device))?;
-                Arc::new(HostCopy::new(piece, copy.bytes(), charge))
+                let want = Want { bytes: copy.extent_bytes(), mode: HostMode::Reclaim };
+                let (rooms, _) = self.host.take(&self.config, &[want])?;
+                let mut room = rooms.into_iter().next().ok_or_else(no_contents)?;
+                copy.read(&mut room.piece).map_err(|error| error.with_device(device))?;
+                Arc::new(HostCopy::new(room, copy.bytes(), copy.sums().to_vec()))
             }
             Stash::Discarded | Stash::Zeroed => return Err(no_contents()),
         };

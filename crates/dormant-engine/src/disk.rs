@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use allocator_core::{Device, Error, ErrorKind, Operation, Result};
-use dormant_host::{Extent, ExtentFile, ExtentPart};
+use dormant_host::{Extent, ExtentFile, ExtentPart, check_sums};
 
 use crate::stash::{Charge, Ledger};
 use crate::sync::{Mutex, lock};
@@ -15,6 +15,8 @@ use crate::sync::{Mutex, lock};
 pub(crate) struct DiskCopy {
     extent: Extent,
     bytes: u64,
+    /// One a chunk, or none at all.
+    sums: Box<[u64]>,
     _charge: Charge,
 }
 
@@ -29,6 +31,17 @@ impl DiskCopy {
         self.extent.bytes()
     }
 
+    /// The checksums of its chunks, if they were taken.
+    pub(crate) fn sums(&self) -> &[u64] {
+        &self.sums
+    }
+
+    /// Keeps the checksums that were taken.
+    pub(crate) fn with_sums(mut self, sums: Vec<u64>) -> Self {
+        self.sums = sums.into();
+        self
+    }
+
     /// The contents in parts of a chunk.
     pub(crate) fn parts(&self) -> impl Iterator<Item = ExtentPart<'_>> {
         self.extent.parts(self.bytes)
@@ -36,7 +49,9 @@ impl DiskCopy {
 
     /// Reads the contents, and as much of the padding as there is room for.
     pub(crate) fn read(&self, into: &mut [u8]) -> Result<()> {
-        self.extent.read(into)
+        self.extent.read(into)?;
+        let contents = into.get(..usize::try_from(self.bytes).unwrap_or(usize::MAX));
+        check_sums(contents.unwrap_or(into), &self.sums)
     }
 }
 
@@ -53,14 +68,13 @@ pub(crate) struct Wanted<'a> {
 pub(crate) struct Space {
     /// In the order in which they were wanted.
     pub(crate) copies: Vec<DiskCopy>,
-    files: Vec<Arc<ExtentFile>>,
+    /// Those that they are in.
+    pub(crate) files: Vec<Arc<ExtentFile>>,
 }
 
-impl Space {
-    /// Waits until what was written is on the disk.
-    pub(crate) fn sync(&self) -> Result<()> {
-        self.files.iter().try_for_each(|file| file.sync())
-    }
+/// Waits until what was written to these files is on the disk.
+pub(crate) fn sync(files: &[Arc<ExtentFile>]) -> Result<()> {
+    files.iter().try_for_each(|file| file.sync())
 }
 
 /// The files that there are. Each lives as long as an extent of it.
@@ -92,8 +106,9 @@ impl Disks {
             files.push(file);
             for (index, extent) in indices.into_iter().zip(extents) {
                 let bytes = wanted[index].bytes;
-                copies[index] =
-                    Some(DiskCopy { bytes, _charge: self.charge(extent.bytes())?, extent });
+                let charge = self.charge(extent.bytes())?;
+                let sums = Box::default();
+                copies[index] = Some(DiskCopy { bytes, sums, _charge: charge, extent });
             }
         }
         Ok(Space { copies: copies.into_iter().flatten().collect(), files })

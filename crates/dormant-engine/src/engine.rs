@@ -16,11 +16,13 @@ use crate::config::Config;
 use crate::disk::Disks;
 use crate::error::{Error, Holder, Result};
 use crate::free::UNTOLD_TIMEOUT;
+use crate::host::HostMemory;
+use crate::notice::Notices;
 use crate::peers::Peers;
 use crate::pieces::Pieces;
 use crate::reaper::Reaper;
 use crate::registry::{Registry, Resting, Taken};
-use crate::stash::{Ledger, Stash};
+use crate::stash::Stash;
 use crate::sync::{Mutex, lock};
 use crate::transfer::Lanes;
 use crate::turn::Turn;
@@ -44,7 +46,8 @@ pub struct Engine<D: Driver> {
     /// Devices of which a pause has found that they keep memory with the range, whatever their
     /// driver says.
     pub(crate) keepers: Mutex<BTreeSet<Device>>,
-    pub(crate) ledger: Ledger,
+    pub(crate) host: Arc<HostMemory<D>>,
+    pub(crate) notices: Notices,
     pub(crate) disks: Disks,
     pub(crate) lanes: Arc<Lanes<D>>,
     pub(crate) reaper: Reaper<D>,
@@ -61,6 +64,7 @@ impl<D: Driver> Engine<D> {
     pub fn new(driver: Arc<D>, config: Config) -> Self {
         process::watch();
         let lanes = Arc::new(Lanes::new(Arc::clone(&driver)));
+        let host = Arc::new(HostMemory::new(Arc::clone(&driver)));
         let reaper = Reaper::new(Arc::clone(&lanes), config.idle_timeout);
         Self {
             driver,
@@ -71,7 +75,8 @@ impl<D: Driver> Engine<D> {
             peers: Peers::default(),
             pieces: Pieces::default(),
             keepers: Mutex::default(),
-            ledger: Ledger::default(),
+            host,
+            notices: Notices::default(),
             disks: Disks::default(),
             lanes,
             reaper,
@@ -141,11 +146,14 @@ impl<D: Driver> Engine<D> {
         CaptureGuard { engine: self }
     }
 
-    /// Closes the streams and staging buffers that no copy is using now.
-    pub fn trim(&self) {
-        if self.admit("trim").is_ok() {
-            self.lanes.trim(Duration::ZERO);
+    /// Gives host memory back to the system: what is retained and has no backup in it, and the
+    /// streams and staging buffers that no copy is using now. Returns how many retained bytes went.
+    pub fn trim(&self) -> u64 {
+        if self.admit("trim").is_err() {
+            return 0;
         }
+        self.lanes.trim(Duration::ZERO);
+        self.host.trim()
     }
 
     /// Whether this device's driver keeps physical memory with the range, so that pausing must

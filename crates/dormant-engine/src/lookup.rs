@@ -75,6 +75,8 @@ pub struct Stats {
     pub tags: Vec<TagStats>,
     /// Host memory charged for backups, in bytes of whole pages; falls when they have gone back.
     pub host_backup_bytes: u64,
+    /// Host memory that is retained between pauses, in bytes, whether a backup is in it or not.
+    pub host_retained_bytes: u64,
     /// Disk space that backups take, in bytes of whole sectors of 4096; falls when they have gone
     /// back.
     pub disk_backup_bytes: u64,
@@ -154,7 +156,8 @@ impl<D: Driver> Engine<D> {
         }
         drop(registry);
         stats.tags = tags.into_values().collect();
-        stats.host_backup_bytes = self.ledger.charged_bytes();
+        stats.host_backup_bytes = self.host.backup_bytes();
+        stats.host_retained_bytes = self.host.retained_bytes();
         stats.disk_backup_bytes = self.disks.charged_bytes();
         stats.deferred_frees = lock(&self.deferred).len() as u64;
         stats.failed_frees = self.failed_frees.load(Ordering::Relaxed);

@@ -101,9 +101,9 @@ impl<D: Driver> Engine<D> {
                 return Err(fail(cause));
             }
         };
-        let prepared = self.save_all(&mut groups, options.policy, deadline, &mut phases);
-        let copied = match prepared {
-            Ok(copied) => copied,
+        let prepared = self.save_all(&mut groups, options, deadline, &mut phases);
+        let saved = match prepared {
+            Ok(saved) => saved,
             Err(cause) => {
                 self.put_back_active(groups.into_iter().flat_map(|group| group.awake));
                 return Err(fail(cause));
@@ -127,14 +127,18 @@ impl<D: Driver> Engine<D> {
             failures.append(&mut group.failures);
             tally.merge(group.tally);
         }
+        self.host.register_in_background(self.config.workers_for(1), false);
+        let notices = self.notices.first_time(self.met(&saved));
         phases.total = begun.elapsed();
         let report = Report {
             tags: tally.into_tags(),
             devices,
             phases,
-            workers: copied.workers,
-            host_mode: "reclaim",
-            staging_registered: !copied.unregistered,
+            workers: saved.copied.workers,
+            host_mode: saved.held.mode(),
+            host_mode_reason: saved.held.why(),
+            staging_registered: !saved.copied.unregistered,
+            notices,
         };
         match failures.first() {
             None => Ok(report),

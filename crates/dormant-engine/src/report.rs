@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use allocator_core::Device;
 
+use crate::notice::Notice;
 use crate::registry::Facts;
 use crate::tag::Tag;
 
@@ -104,7 +105,8 @@ pub struct Phases {
     pub create: Duration,
     /// Pause: unmapping and releasing. Resume: mapping.
     pub map: Duration,
-    /// Copying and filling.
+    /// Copying and filling. A resume copies what is mapped while it maps the rest, so that this time
+    /// holds that of `map`.
     pub copy: Duration,
     /// The whole call.
     pub total: Duration,
@@ -121,10 +123,16 @@ pub struct Report {
     pub phases: Phases,
     /// Threads that copied, all devices together.
     pub workers: usize,
-    /// How backups were held in host memory; `reclaim` gives the pages back after the resume.
+    /// How the host memory of these backups is held: `retain`, `reclaim`, `mixed`, or `none` where
+    /// there are none.
     pub host_mode: &'static str,
+    /// Pause: why it is held so. `asked`; in the mode `auto`, `share_allows` or `share_too_small`;
+    /// `retain_limit` where the limit on retained memory was met.
+    pub host_mode_reason: &'static str,
     /// Whether every staging buffer could be registered; copies are slower where not.
     pub staging_registered: bool,
+    /// What works less well than it could, and has not been said before by this engine.
+    pub notices: Vec<Notice>,
 }
 
 impl Report {

@@ -10,12 +10,12 @@ use allocator_core::{
 use crate::engine::{Engine, RestingBlock};
 use crate::error::{Error, Failure, Result, failure_of};
 use crate::free::UNTOLD_TIMEOUT;
+use crate::host::Held;
 use crate::registry::{Resting, Snapshot, Taken};
 use crate::report::{DeviceReport, Phases, Report, Tally};
 use crate::stash::Stash;
 use crate::sync::lock;
 use crate::tag::Selection;
-use crate::transfer::{self, Copied, each_device, read_jobs, restore_jobs};
 
 /// How to resume.
 #[derive(Clone, Debug, Default)]
@@ -49,18 +49,18 @@ impl ResumeOptions {
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
 
 /// The blocks of one device on their way.
-struct Group<D: Driver> {
-    device: Device,
-    vacate: bool,
+pub(crate) struct Group<D: Driver> {
+    pub(crate) device: Device,
+    pub(crate) vacate: bool,
     wanted_bytes: u64,
-    asleep: Vec<Taken<PausedBlock<D, Stash>>>,
+    pub(crate) asleep: Vec<Taken<PausedBlock<D, Stash>>>,
     /// Physical memory for the blocks in `asleep`, in the same order, and for one `refused`.
-    backings: Vec<Backing<D>>,
-    mapped: Vec<Taken<AttachedBlock<D, Stash>>>,
+    pub(crate) backings: Vec<Backing<D>>,
+    pub(crate) mapped: Vec<Taken<AttachedBlock<D, Stash>>>,
     /// The block whose mapping failed: something may have been mapped in its range for a moment.
-    refused: Option<Taken<PausedBlock<D, Stash>>>,
-    poisoned: Vec<Taken<Remnant<Stash>>>,
-    failures: Vec<Failure>,
+    pub(crate) refused: Option<Taken<PausedBlock<D, Stash>>>,
+    pub(crate) poisoned: Vec<Taken<Remnant<Stash>>>,
+    pub(crate) failures: Vec<Failure>,
 }
 
 impl<D: Driver> Engine<D> {
@@ -115,6 +115,13 @@ impl<D: Driver> Engine<D> {
         poisoned.iter().for_each(|(_, facts)| tally.of(facts).poisoned.add(facts.physical_bytes));
 
         let mut groups = group(taken);
+        let held =
+            Held::of_copies(groups.iter().flat_map(|group| &group.asleep).filter_map(|taken| {
+                match taken.block.stash() {
+                    Some(Stash::Host(copy)) => Some(copy.piece().is_kept()),
+                    _ => None,
+                }
+            }));
         let before: Vec<_> = groups.iter().map(|group| self.free_reading(group.device)).collect();
         let copied = match self.wake_all(&mut groups, &mut phases) {
             Ok(copied) => copied,
@@ -142,101 +149,11 @@ impl<D: Driver> Engine<D> {
             devices,
             phases,
             workers: copied.workers,
-            host_mode: "reclaim",
+            host_mode: held.mode(),
+            host_mode_reason: "",
             staging_registered: !copied.unregistered,
+            notices: self.notices.first_time(copied.notices()),
         })
-    }
-
-    /// Creates, maps and restores. The error names the device it happened on.
-    fn wake_all(
-        &self,
-        groups: &mut [Group<D>],
-        phases: &mut Phases,
-    ) -> Result<Copied, (Device, allocator_core::Error)> {
-        if groups.is_empty() {
-            return Ok(Copied::default());
-        }
-        let step = Instant::now();
-        first_error(each_device(groups, |group| self.create_group(group)))?;
-        phases.create = step.elapsed();
-        let step = Instant::now();
-        first_error(each_device(groups, |group| self.map_group(group)))?;
-        phases.map = step.elapsed();
-        let step = Instant::now();
-        let copied = self.restore_all(groups)?;
-        phases.copy = step.elapsed();
-        Ok(copied)
-    }
-
-    fn create_group(&self, group: &mut Group<D>) -> Result<(), (Device, allocator_core::Error)> {
-        let device = group.device;
-        let here = |error| (device, error);
-        group.vacate = self.must_vacate(device).map_err(here)?;
-        group.backings.reserve(group.asleep.len());
-        for taken in &group.asleep {
-            let bytes = taken.block.physical_bytes();
-            group.backings.push(self.pieces.create(&self.driver, device, bytes).map_err(here)?);
-        }
-        Ok(())
-    }
-
-    fn map_group(&self, group: &mut Group<D>) -> Result<(), (Device, allocator_core::Error)> {
-        let asleep = std::mem::take(&mut group.asleep);
-        let allowed = self.peers.allowed(group.device);
-        group.mapped.reserve(asleep.len());
-        let mut pairs = asleep.into_iter().zip(std::mem::take(&mut group.backings));
-        for (Taken { address, facts, block }, backing) in pairs.by_ref() {
-            let stuck = match block.attach(backing, allowed.on(&facts)) {
-                Ok(block) => {
-                    group.mapped.push(Taken { address, facts, block });
-                    continue;
-                }
-                Err(stuck) => stuck,
-            };
-            let error = stuck.error().clone();
-            match *stuck {
-                Stuck::Unchanged { block, spare, .. } => {
-                    group.refused = Some(Taken { address, facts, block });
-                    group.backings.push(spare);
-                }
-                Stuck::Poisoned { remnant, error } => {
-                    group.failures.push(failure_of(address, &facts, true, error));
-                    group.poisoned.push(Taken { address, facts, block: remnant });
-                }
-            }
-            let (asleep, backings): (Vec<_>, Vec<_>) = pairs.unzip();
-            group.asleep.extend(asleep);
-            group.backings.extend(backings);
-            return Err((group.device, error));
-        }
-        Ok(())
-    }
-
-    fn restore_all(&self, groups: &[Group<D>]) -> Result<Copied, (Device, allocator_core::Error)> {
-        let mut jobs = Vec::new();
-        for taken in groups.iter().flat_map(|group| &group.mapped) {
-            match taken.block.stash() {
-                Some(Stash::Host(copy)) => {
-                    jobs.extend(restore_jobs(&taken.block, 0, copy.bytes()));
-                }
-                Some(Stash::Disk(copy)) => jobs.extend(read_jobs(&taken.block, copy.parts())),
-                Some(Stash::Discarded | Stash::Zeroed) | None => {}
-            }
-        }
-        let device = |error: &allocator_core::Error| {
-            error.device().or(groups.first().map(|group| group.device)).unwrap_or(Device(0))
-        };
-        let result = transfer::restore(&self.lanes, &self.config, jobs);
-        self.reaper.staging_was_used();
-        for taken in groups.iter().flat_map(|group| &group.mapped) {
-            if let (Ok(_), Some(Stash::Zeroed)) = (&result, taken.block.stash()) {
-                let bytes = taken.facts.bytes;
-                self.lanes
-                    .with(taken.facts.device, |lane| lane.fill(&taken.block, bytes, 0))
-                    .map_err(|error| (taken.facts.device, error))?;
-            }
-        }
-        result.map_err(|error| (device(&error), error))
     }
 
     /// Everything is right: the blocks are active, their backups go.
@@ -305,10 +222,6 @@ impl<D: Driver> Engine<D> {
         }
         (cause, failures)
     }
-}
-
-fn first_error<E>(results: Vec<Result<(), E>>) -> Result<(), E> {
-    results.into_iter().collect()
 }
 
 /// Sorts blocks by device; within a device they keep the caller's order.

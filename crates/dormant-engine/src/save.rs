@@ -1,18 +1,36 @@
 //! What a pause does before its commit: room for the contents, quiesce, copy.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use allocator_core::{ActiveBlock, Deadline, Driver, ErrorKind, Operation};
-use dormant_host::{Piece, carve, whole_pages};
+use dormant_host::ExtentFile;
 
-use crate::disk::{Space, Wanted};
+use crate::disk::{DiskCopy, Space, Wanted, sync};
 use crate::engine::Engine;
-use crate::pause::Group;
-use crate::policy::Policy;
-use crate::registry::Taken;
+use crate::host::{Held, Room, Want};
+use crate::notice::Notice;
+use crate::pause::{Group, PauseOptions};
+use crate::policy::{Checksum, HostMode, Policy};
+use crate::registry::{Facts, Taken};
 use crate::report::Phases;
-use crate::stash::{Charge, HostCopy, Stash};
-use crate::transfer::{self, Copied, each_device, save_jobs, write_jobs};
+use crate::stash::{HostCopy, Stash};
+use crate::transfer::{self, Copied, Way, each_device, save_jobs, sums_of, write_jobs};
+
+/// What was saved, and how.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Saved {
+    pub(crate) copied: Copied,
+    pub(crate) held: Held,
+    /// Files that contents are in.
+    files: Vec<Arc<ExtentFile>>,
+}
+
+/// Where one block's contents go, and the places of their checksums.
+struct Place<T> {
+    to: T,
+    sums: Vec<u64>,
+}
 
 impl<D: Driver> Engine<D> {
     /// Everything before the commit: take host memory and disk space, quiesce, copy. On failure
@@ -20,18 +38,34 @@ impl<D: Driver> Engine<D> {
     pub(crate) fn save_all(
         &self,
         groups: &mut [Group<D>],
-        policy: Option<Policy>,
+        options: &PauseOptions,
         deadline: Deadline,
         phases: &mut Phases,
-    ) -> allocator_core::Result<Copied> {
+    ) -> allocator_core::Result<Saved> {
         if groups.is_empty() {
-            return Ok(Copied::default());
+            return Ok(Saved::default());
         }
+        let mark = self.host.mark();
+        let saved = self.save_groups(groups, options, deadline, phases);
+        if saved.is_err() {
+            self.host.back_to(mark);
+        }
+        saved
+    }
+
+    fn save_groups(
+        &self,
+        groups: &mut [Group<D>],
+        options: &PauseOptions,
+        deadline: Deadline,
+        phases: &mut Phases,
+    ) -> allocator_core::Result<Saved> {
         let step = Instant::now();
-        let sizes: Vec<_> =
-            with_policy(groups, policy, Policy::Host).map(|taken| taken.facts.bytes).collect();
-        let (mut pieces, mut charge) = self.take_host_memory(&sizes)?;
-        let space = self.take_disk_space(with_policy(groups, policy, Policy::Disk))?;
+        let on_host = with_policy(groups, options.policy, Policy::Host);
+        let wants: Vec<_> = on_host.map(|taken| self.want(&taken.facts)).collect();
+        let (rooms, held) = self.host.take(&self.config, &wants)?;
+        let Space { copies, files } =
+            self.take_disk_space(with_policy(groups, options.policy, Policy::Disk))?;
         phases.create = step.elapsed();
 
         let step = Instant::now();
@@ -44,12 +78,24 @@ impl<D: Driver> Engine<D> {
         phases.quiesce = step.elapsed();
 
         let step = Instant::now();
+        let sums = |taken: &Taken<ActiveBlock<D>>| self.sums(&taken.facts, options);
+        let mut rooms: Vec<_> = with_policy(groups, options.policy, Policy::Host)
+            .zip(rooms)
+            .map(|(taken, to)| Place { to, sums: sums(taken) })
+            .collect();
+        let mut extents: Vec<_> = with_policy(groups, options.policy, Policy::Disk)
+            .zip(copies)
+            .map(|(taken, to)| Place { to, sums: sums(taken) })
+            .collect();
         let mut jobs = Vec::new();
-        for (taken, piece) in with_policy(groups, policy, Policy::Host).zip(&mut pieces) {
-            jobs.extend(save_jobs(&taken.block, 0, piece));
+        let on_host = with_policy(groups, options.policy, Policy::Host);
+        for (taken, Place { to, sums }) in on_host.zip(&mut rooms) {
+            let way = Way::of(to.piece.is_registered(), !sums.is_empty());
+            jobs.extend(save_jobs(&taken.block, 0, &mut to.piece, way, sums));
         }
-        for (taken, copy) in with_policy(groups, policy, Policy::Disk).zip(&space.copies) {
-            jobs.extend(write_jobs(&taken.block, copy.parts()));
+        let on_disk = with_policy(groups, options.policy, Policy::Disk);
+        for (taken, Place { to, sums }) in on_disk.zip(&mut extents) {
+            jobs.extend(write_jobs(&taken.block, to.parts(), sums));
         }
         let nothing = jobs.is_empty();
         let copied = transfer::save(&self.lanes, &self.config, jobs);
@@ -57,30 +103,46 @@ impl<D: Driver> Engine<D> {
             self.reaper.staging_was_used();
         }
         let copied = copied?;
-        space.sync()?;
+        sync(&files)?;
         phases.copy = step.elapsed();
+        stash_all(groups, options.policy, rooms, extents);
+        Ok(Saved { copied, held, files })
+    }
 
-        // There is a piece or an extent for each block that wants one.
-        let mut pieces = pieces.into_iter();
-        let mut copies = space.copies.into_iter();
-        for group in groups {
-            group.stashes.reserve(group.awake.len());
-            group.done.reserve(group.awake.len());
-            for taken in &group.awake {
-                let bytes = taken.facts.bytes;
-                let stash = match policy.unwrap_or(taken.facts.policy) {
-                    Policy::Discard => None,
-                    Policy::Zero => Some(Stash::Zeroed),
-                    Policy::Host => pieces.next().map(|piece| {
-                        let charge = charge.split(charged_bytes(bytes));
-                        Stash::Host(HostCopy::new(piece, bytes, charge).into())
-                    }),
-                    Policy::Disk => copies.next().map(|copy| Stash::Disk(copy.into())),
-                };
-                group.stashes.push(stash.unwrap_or(Stash::Discarded));
+    /// What worked less well than it could in a pause.
+    pub(crate) fn met(&self, saved: &Saved) -> impl Iterator<Item = Notice> {
+        let mut met = Vec::new();
+        if self.host.was_refused() {
+            met.push(Notice::RegistrationRefused);
+        }
+        if saved.held.is_any() && !dormant_host::huge_pages_are_on() {
+            met.push(Notice::HugePagesOff);
+        }
+        for file in &saved.files {
+            if file.is_in_memory() {
+                met.push(Notice::DiskInMemory);
+            } else if !file.is_direct() {
+                met.push(Notice::DiskBuffered);
             }
         }
-        Ok(copied)
+        met.into_iter().chain(saved.copied.notices())
+    }
+
+    /// What a block's backup wants of host memory.
+    pub(crate) fn want(&self, facts: &Facts) -> Want {
+        Want { bytes: facts.bytes, mode: self.mode_of(facts) }
+    }
+
+    fn mode_of(&self, facts: &Facts) -> HostMode {
+        facts.host_mode.unwrap_or(self.config.host_mode)
+    }
+
+    /// Places for the checksums of a block's chunks; none, if they are not wanted.
+    fn sums(&self, facts: &Facts, options: &PauseOptions) -> Vec<u64> {
+        match options.checksum.or(facts.checksum).unwrap_or(self.config.checksum) {
+            Checksum::Full => vec![0; sums_of(facts.bytes)],
+            Checksum::Off => Vec::new(),
+        }
     }
 
     /// Takes room on disk for these blocks, before anything is touched: in the directory that a
@@ -99,29 +161,34 @@ impl<D: Driver> Engine<D> {
             .collect();
         self.disks.take(&wanted)
     }
+}
 
-    /// Charges and maps host memory for backups of these sizes, before anything is touched.
-    pub(crate) fn take_host_memory(
-        &self,
-        sizes: &[u64],
-    ) -> allocator_core::Result<(Vec<Piece>, Charge)> {
-        let refused = |bytes, text: String| {
-            allocator_core::Error::new(ErrorKind::HostMemory, Operation::Engine, text)
-                .with_bytes(bytes)
-        };
-        let mut pages = sizes.iter().map(|bytes| charged_bytes(*bytes));
-        let bytes = pages.try_fold(0_u64, u64::checked_add);
-        let bytes = bytes.ok_or_else(|| refused(u64::MAX, "the backups overflow".to_owned()))?;
-        let limit = self.config.host_limit_bytes;
-        let charge = self.ledger.charge(bytes, limit).map_err(|charged| {
-            let limit = limit.unwrap_or(u64::MAX);
-            refused(
-                bytes,
-                format!("backups may take {limit} bytes together, and take {charged} already"),
-            )
-        })?;
-        let sizes = sizes.iter().map(|bytes| usize::try_from(*bytes).unwrap_or(usize::MAX));
-        Ok((carve(sizes)?, charge))
+/// Gives each block its stash: there is a room or an extent for each that wants one.
+fn stash_all<D: Driver>(
+    groups: &mut [Group<D>],
+    overriding: Option<Policy>,
+    rooms: Vec<Place<Room>>,
+    extents: Vec<Place<DiskCopy>>,
+) {
+    let mut rooms = rooms.into_iter();
+    let mut extents = extents.into_iter();
+    for group in groups {
+        group.stashes.reserve(group.awake.len());
+        group.done.reserve(group.awake.len());
+        for taken in &group.awake {
+            let bytes = taken.facts.bytes;
+            let stash = match overriding.unwrap_or(taken.facts.policy) {
+                Policy::Discard => None,
+                Policy::Zero => Some(Stash::Zeroed),
+                Policy::Host => rooms
+                    .next()
+                    .map(|Place { to, sums }| Stash::Host(HostCopy::new(to, bytes, sums).into())),
+                Policy::Disk => {
+                    extents.next().map(|Place { to, sums }| Stash::Disk(to.with_sums(sums).into()))
+                }
+            };
+            group.stashes.push(stash.unwrap_or(Stash::Discarded));
+        }
     }
 }
 
@@ -133,11 +200,6 @@ fn with_policy<D: Driver>(
 ) -> impl Iterator<Item = &Taken<ActiveBlock<D>>> {
     let all = groups.iter().flat_map(|group| &group.awake);
     all.filter(move |taken| overriding.unwrap_or(taken.facts.policy) == wanted)
-}
-
-/// What a backup of this size takes of host memory: whole pages.
-fn charged_bytes(bytes: u64) -> u64 {
-    usize::try_from(bytes).map_or(u64::MAX, |bytes| whole_pages(bytes) as u64)
 }
 
 fn capturing() -> allocator_core::Error {

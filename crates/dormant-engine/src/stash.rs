@@ -8,6 +8,7 @@ use allocator_core::Device;
 use dormant_host::Piece;
 
 use crate::disk::DiskCopy;
+use crate::host::{Charges, Room};
 use crate::policy::Policy;
 
 /// What was done with the contents at pause. A block without a stash wakes with undefined
@@ -49,13 +50,21 @@ pub(crate) struct HostCopy {
     piece: Piece,
     /// The length of the contents; behind them there may be padding.
     bytes: usize,
-    _charge: Charge,
+    /// One a chunk, or none at all.
+    sums: Box<[u64]>,
+    _charges: Charges,
 }
 
 impl HostCopy {
-    pub(crate) fn new(piece: Piece, bytes: u64, charge: Charge) -> Self {
+    pub(crate) fn new(room: Room, bytes: u64, sums: Vec<u64>) -> Self {
+        let Room { piece, charges } = room;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(piece.len());
-        Self { piece, bytes, _charge: charge }
+        Self { piece, bytes, sums: sums.into(), _charges: charges }
+    }
+
+    /// The checksums of its chunks, if they were taken.
+    pub(crate) fn sums(&self) -> &[u64] {
+        &self.sums
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -1,6 +1,5 @@
 //! Parts of one unnamed file: a backup for each block of a pause, without a file each.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +8,7 @@ use allocator_core::{Error, ErrorKind, Operation, Result};
 
 use crate::file::UnnamedFile;
 use crate::lane::CHUNK_BYTES;
+use crate::places::Places;
 use crate::process;
 
 /// Extents begin and end at multiples of this, in bytes: what reads and writes past the page
@@ -30,49 +30,7 @@ pub struct ExtentFile {
     directory: PathBuf,
     /// Which file system the directory was on.
     file_system: u64,
-    layout: Mutex<Layout>,
-}
-
-/// What of the file is in use.
-#[derive(Debug, Default)]
-struct Layout {
-    end: u64,
-    /// Start and length of what is free. None touches another one, or the end.
-    free: BTreeMap<u64, u64>,
-}
-
-impl Layout {
-    /// The first place that is large enough, else the end. Nothing where that overflows.
-    fn take(&mut self, bytes: u64) -> Option<u64> {
-        let found = self.free.iter().find(|(_, length)| **length >= bytes);
-        if let Some((start, length)) = found.map(|(start, length)| (*start, *length)) {
-            self.free.remove(&start);
-            if length > bytes {
-                self.free.insert(start + bytes, length - bytes);
-            }
-            return Some(start);
-        }
-        let start = self.end;
-        // The system counts offsets in signed numbers.
-        self.end = start.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok())?;
-        Some(start)
-    }
-
-    fn give(&mut self, mut start: u64, mut bytes: u64) {
-        let before = self.free.range(..start).next_back().map(|(start, length)| (*start, *length));
-        if let Some((at, length)) = before.filter(|(at, length)| at + length == start) {
-            self.free.remove(&at);
-            (start, bytes) = (at, bytes + length);
-        }
-        if let Some(length) = self.free.remove(&(start + bytes)) {
-            bytes += length;
-        }
-        if start + bytes == self.end {
-            self.end = start;
-        } else {
-            self.free.insert(start, bytes);
-        }
-    }
+    places: Mutex<Places>,
 }
 
 fn file_system_of(directory: &Path) -> Result<u64> {
@@ -94,7 +52,8 @@ impl ExtentFile {
             file,
             file_system: file_system_of(directory)?,
             directory: directory.to_owned(),
-            layout: Mutex::default(),
+            // The system counts offsets in signed numbers.
+            places: Mutex::new(Places::new(i64::MAX as u64)),
         }))
     }
 
@@ -104,8 +63,20 @@ impl ExtentFile {
         file_system_of(&self.directory).map_or(true, |now| now == self.file_system)
     }
 
-    fn layout(&self) -> MutexGuard<'_, Layout> {
-        self.layout.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether it is in memory, as in a tmpfs.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.file.is_in_memory()
+    }
+
+    /// Whether its reads and writes go past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes an extent of each of these sizes, in bytes, and makes sure of their space on the
@@ -116,18 +87,18 @@ impl ExtentFile {
     pub fn take(self: &Arc<Self>, sizes: impl IntoIterator<Item = u64>) -> Result<Vec<Extent>> {
         let mut extents: Vec<Extent> = Vec::new();
         let (taken, grown) = {
-            let mut layout = self.layout();
-            let before = layout.end;
+            let mut places = self.places();
+            let before = places.end();
             let taken = sizes.into_iter().map(extent_bytes).try_for_each(|bytes| {
-                let start = layout.take(bytes).ok_or_else(|| {
+                let start = places.take(bytes).ok_or_else(|| {
                     let text = "the backups together do not fit a file";
                     Error::new(ErrorKind::Io, Operation::Engine, text).with_bytes(bytes)
                 })?;
                 extents.push(Extent { file: Arc::clone(self), start, bytes });
                 Ok(())
             });
-            let grows = taken.is_ok() && layout.end > before;
-            let grown = if grows { self.file.extend(before, layout.end) } else { Ok(()) };
+            let grows = taken.is_ok() && places.end() > before;
+            let grown = if grows { self.file.extend(before, places.end()) } else { Ok(()) };
             (taken, grown)
         };
         // Dropped extents go back, which takes the lock again.
@@ -201,12 +172,12 @@ impl Drop for Extent {
         if process::is_forked_child() {
             return;
         }
-        let mut layout = self.file.layout();
-        let before = layout.end;
-        layout.give(self.start, self.bytes);
+        let mut places = self.file.places();
+        let before = places.end();
+        places.give(self.start, self.bytes);
         // Under the lock: nobody may take the bytes before they are cut off.
-        if layout.end < before {
-            let _ = self.file.file.shrink(layout.end);
+        if places.end() < before {
+            let _ = self.file.file.shrink(places.end());
         }
     }
 }
@@ -258,28 +229,10 @@ impl ExtentPart<'_> {
 mod tests {
     use super::*;
 
-    fn layout(layout: &Layout) -> (u64, Vec<(u64, u64)>) {
-        (layout.end, layout.free.iter().map(|(start, length)| (*start, *length)).collect())
-    }
-
-    #[test]
-    fn freed_extents_join_and_are_used_again_and_the_tail_is_cut_off() {
-        let mut places = Layout::default();
-        let starts: Vec<_> = (0..4).map(|_| places.take(10).unwrap()).collect();
-        assert_eq!(starts, [0, 10, 20, 30]);
-        places.give(0, 10);
-        places.give(20, 10);
-        assert_eq!(layout(&places), (40, vec![(0, 10), (20, 10)]));
-        assert_eq!(places.take(7), Some(0));
-        assert_eq!(places.take(20), Some(40));
-        places.give(10, 10);
-        assert_eq!(layout(&places), (60, vec![(7, 23)]));
-        places.give(30, 10);
-        places.give(40, 20);
-        assert_eq!(layout(&places), (7, vec![]));
-        places.give(0, 7);
-        assert_eq!(layout(&places), (0, vec![]));
-        assert_eq!(places.take(u64::MAX), None);
+    /// Where the last part ends, and what is free before it.
+    fn used(file: &ExtentFile) -> (u64, Vec<(u64, u64)>) {
+        let places = file.places();
+        (places.end(), places.free())
     }
 
     #[test]
@@ -305,9 +258,9 @@ mod tests {
             assert_eq!(lengths, bytes);
         }
         extents.pop();
-        assert_eq!(file.layout().end, 4096 * 4);
+        assert_eq!(file.places().end(), 4096 * 4);
         extents.clear();
-        assert_eq!(layout(&file.layout()), (0, vec![]));
+        assert_eq!(used(&file), (0, vec![]));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
@@ -319,9 +272,9 @@ mod tests {
         let error = file.take([4096, 1 << 61]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
         assert!(error.text().contains(&directory.path().display().to_string()), "{error}");
-        assert_eq!(layout(&file.layout()), (4096, vec![]));
+        assert_eq!(used(&file), (4096, vec![]));
         assert_eq!(file.take([u64::MAX]).unwrap_err().kind(), ErrorKind::Io);
-        assert_eq!(layout(&file.layout()), (4096, vec![]));
+        assert_eq!(used(&file), (4096, vec![]));
         assert_eq!(kept[0].read(&mut [0; 4097]).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 }

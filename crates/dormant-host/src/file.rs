@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use allocator_core::{Error, ErrorKind, Operation, Result};
 use rustix::fs::{
-    FallocateFlags, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstatvfs,
-    ftruncate, open,
+    FallocateFlags, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl, fdatasync, fstatfs,
+    fstatvfs, ftruncate, open,
 };
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -79,6 +79,22 @@ impl UnnamedFile {
             .and_then(|flags| fcntl_setfl(&self.file, flags | OFlags::DIRECT));
         self.direct.store(switched.is_ok(), Ordering::Relaxed);
         switched.is_ok()
+    }
+
+    /// Whether reads and writes go past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.direct.load(Ordering::Relaxed)
+    }
+
+    /// Whether its file system is in memory: tmpfs or ramfs.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        // As linux/magic.h numbers them.
+        const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+        fstatfs(&self.file).is_ok_and(|stat| {
+            u64::try_from(stat.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind))
+        })
     }
 
     fn go_buffered(&self) {

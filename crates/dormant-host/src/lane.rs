@@ -1,17 +1,19 @@
 //! One worker's way between a device and host memory or a file.
 //!
-//! Copies are staged: the device writes into one of two registered buffers while the worker
-//! moves the other one on. Staging keeps the large host memory pageable (registering it costs
-//! more than the copy), and a chunk of one huge page is still in the cache when it is moved on.
-//! A buffer is aligned well enough for a file to be read and written past the page cache.
+//! A lane has two halves, and the device is at one of them while the worker is at the other.
+//! Copies to and from pageable memory and files are staged: they go through the half's registered
+//! buffer, so that large host memory need not be registered (which costs more than the copy), and a
+//! chunk of one huge page is still in the cache when it is moved on. A buffer is aligned well
+//! enough for a file to be read and written past the page cache. Copies to and from registered
+//! memory are direct. Small ones are queued several at a time.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+mod copies;
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use allocator_core::{Device, Driver, Error, ErrorKind, Mapped, Operation, Result};
 
-use crate::job::{RestoreJob, SaveJob};
 use crate::mapping::Mapping;
 
 /// The size of one staging buffer, and so the most that one job copies, in bytes.
@@ -91,126 +93,6 @@ impl<D: Driver> Lane<D> {
         self.registered
     }
 
-    /// Copies what `next` names until it names nothing more; returns the bytes copied. Every copy
-    /// has ended when this returns, also with an error.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a job outside its block, longer than a chunk, or of another device;
-    /// `Io` for a file; else the driver's first error.
-    pub fn save<'a, B>(&mut self, next: impl FnMut() -> Option<SaveJob<'a, B>>) -> Result<u64>
-    where
-        B: Mapped<Driver = D> + 'a,
-    {
-        self.then_drain(|lane| lane.save_all(next))
-    }
-
-    /// Runs copies and waits for all of them, also when `next`, which is the caller's, panics.
-    fn then_drain(&mut self, copies: impl FnOnce(&mut Self) -> Result<u64>) -> Result<u64> {
-        let result = catch_unwind(AssertUnwindSafe(|| copies(self)));
-        let drained = self.drain();
-        match result {
-            Ok(result) => result.and_then(|copied| drained.map(|()| copied)),
-            Err(panic) => resume_unwind(panic),
-        }
-    }
-
-    fn save_all<'a, B>(&mut self, mut next: impl FnMut() -> Option<SaveJob<'a, B>>) -> Result<u64>
-    where
-        B: Mapped<Driver = D> + 'a,
-    {
-        self.drain()?;
-        let mut copied = 0;
-        let mut pending: [Option<SaveJob<'a, B>>; 2] = [None, None];
-        let mut dry = false;
-        loop {
-            for (index, slot) in pending.iter_mut().enumerate() {
-                if let Some(job) = slot.take() {
-                    self.wait(index)?;
-                    // SAFETY: the copy that filled the buffer has ended (`wait`), none is queued
-                    // on it before the next `read` below, and a job is never longer than a chunk,
-                    // which is whole sectors.
-                    let filled = unsafe {
-                        std::slice::from_raw_parts(
-                            self.halves[index].buffer.as_ptr(),
-                            job.into.staged_bytes(),
-                        )
-                    };
-                    copied += job.into.bytes() as u64;
-                    let of_block = |error| of_block(error, job.block);
-                    job.into.take(filled).map_err(of_block)?;
-                }
-                if dry {
-                    continue;
-                }
-                let Some(job) = next() else {
-                    dry = true;
-                    continue;
-                };
-                let bytes = job.into.bytes();
-                self.check(job.block, job.offset, bytes)?;
-                let from = job.block.address().offset(job.offset);
-                let half = &mut self.halves[index];
-                half.in_flight = true;
-                // SAFETY: the source lies within the block (`check`), which stays mapped as it is
-                // borrowed for `'a` and every copy ends before `save` returns or unwinds; the buffer is one
-                // chunk of one registered piece, owned by the lane and idle.
-                let queued =
-                    unsafe { self.driver.read(&half.stream, from, half.buffer, bytes as u64) };
-                queued?;
-                *slot = Some(job);
-            }
-            if dry && pending.iter().all(Option::is_none) {
-                return Ok(copied);
-            }
-        }
-    }
-
-    /// Copies what `next` names to the device until it names nothing more; returns the bytes
-    /// copied. Every copy has ended when this returns, also with an error.
-    ///
-    /// # Errors
-    /// As for [`save`](Self::save).
-    pub fn restore<'a, B>(&mut self, next: impl FnMut() -> Option<RestoreJob<'a, B>>) -> Result<u64>
-    where
-        B: Mapped<Driver = D> + 'a,
-    {
-        self.then_drain(|lane| lane.restore_all(next))
-    }
-
-    fn restore_all<'a, B>(
-        &mut self,
-        mut next: impl FnMut() -> Option<RestoreJob<'a, B>>,
-    ) -> Result<u64>
-    where
-        B: Mapped<Driver = D> + 'a,
-    {
-        self.drain()?;
-        let mut copied = 0;
-        let mut index = 0;
-        while let Some(job) = next() {
-            let bytes = job.from.bytes();
-            self.check(job.block, job.offset, bytes)?;
-            self.wait(index)?;
-            let half = &mut self.halves[index];
-            // SAFETY: no copy is using the buffer (`wait`); a job is never longer than a chunk,
-            // which is whole sectors.
-            let buffer = unsafe {
-                std::slice::from_raw_parts_mut(half.buffer.as_ptr(), job.from.staged_bytes())
-            };
-            job.from.put(buffer).map_err(|error| of_block(error, job.block))?;
-            let to = job.block.address().offset(job.offset);
-            half.in_flight = true;
-            // SAFETY: the target lies within the block (`check`), which stays mapped as it is
-            // borrowed for `'a` and every copy ends before `restore` returns or unwinds; the buffer is one
-            // chunk of one registered piece and is left alone until the next `wait`.
-            let queued = unsafe { self.driver.write(&half.stream, to, half.buffer, bytes as u64) };
-            queued?;
-            copied += bytes as u64;
-            index ^= 1;
-        }
-        Ok(copied)
-    }
-
     /// Sets the first `bytes` of a block to `byte` and waits for it.
     ///
     /// # Errors
@@ -220,7 +102,7 @@ impl<D: Driver> Lane<D> {
         B: Mapped<Driver = D>,
     {
         self.drain()?;
-        self.check_range(block, 0, bytes)?;
+        self.check(block, 0, bytes, u64::MAX)?;
         let half = &mut self.halves[0];
         half.in_flight = true;
         // SAFETY: the bytes lie within the block, which is borrowed until the fill has ended.
@@ -228,31 +110,25 @@ impl<D: Driver> Lane<D> {
         queued.and(self.drain())
     }
 
-    fn check<B: Mapped<Driver = D>>(&self, block: &B, offset: u64, bytes: usize) -> Result<()> {
-        if bytes > CHUNK_BYTES {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                Operation::Engine,
-                "a copy of more than one chunk",
-            )
-            .with_bytes(bytes as u64));
-        }
-        self.check_range(block, offset, bytes as u64)
-    }
-
-    fn check_range<B: Mapped<Driver = D>>(&self, block: &B, offset: u64, bytes: u64) -> Result<()> {
+    /// Checks that a copy of `bytes`, and no more than `most`, lies within its block on this device.
+    fn check<B>(&self, block: &B, offset: u64, bytes: u64, most: u64) -> Result<()>
+    where
+        B: Mapped<Driver = D>,
+    {
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= block.mapped_bytes());
-        if inside && block.device() == self.device && Arc::ptr_eq(block.driver(), &self.driver) {
+        let ours = block.device() == self.device && Arc::ptr_eq(block.driver(), &self.driver);
+        if inside && ours && bytes <= most {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::InvalidArgument,
-            Operation::Engine,
-            "a copy outside the block, or through another device's lane",
-        )
-        .with_address(block.address())
-        .with_device(block.device())
-        .with_bytes(bytes))
+        let text = if inside && ours {
+            "a copy of more than a job may have"
+        } else {
+            "a copy outside the block, or through another device's lane"
+        };
+        Err(invalid(text)
+            .with_address(block.address())
+            .with_device(block.device())
+            .with_bytes(bytes))
     }
 
     /// Waits for one half's copy, if one is in flight.
@@ -300,9 +176,8 @@ impl<D: Driver> Lane<D> {
     }
 }
 
-/// Says whose contents a file failed.
-fn of_block<B: Mapped>(error: Error, block: &B) -> Error {
-    error.with_address(block.address()).with_device(block.device())
+fn invalid(text: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, Operation::Engine, text)
 }
 
 impl<D: Driver> Drop for Lane<D> {

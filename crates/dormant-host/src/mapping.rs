@@ -29,6 +29,13 @@ pub fn huge_page_bytes() -> usize {
     })
 }
 
+/// Whether the system gives transparent huge pages to memory that asks for them.
+#[must_use]
+pub fn huge_pages_are_on() -> bool {
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    enabled.is_ok_and(|text| !text.contains("[never]")) && !process::has_huge_pages_disabled()
+}
+
 /// Anonymous memory of this process, page-aligned (huge-page-aligned where it is large enough),
 /// zeroed by the system at first touch, and unmapped when dropped.
 ///
@@ -125,6 +132,12 @@ impl Mapping {
         // SAFETY: the pages are this mapping's own. `LinuxDontNeed` is asked for through
         // `discard` alone, whose caller owns the bytes; the others do not change contents.
         unsafe { madvise(at, bytes, advice) }
+    }
+
+    /// Takes the pages from the system now, rather than at first touch; contents stay. Does nothing
+    /// where the system cannot.
+    pub(crate) fn populate(&self) {
+        let _ = self.advise(0, self.bytes, Advice::LinuxPopulateWrite);
     }
 
     /// Gives whole pages back to the system; they read as zero afterwards.

@@ -1,73 +1,92 @@
-//! Exclusive parts of one mapping: a backup for each block of a pause, without a mapping each.
+//! Exclusive parts of a mapping or a slab: a backup for each block of a pause, without a mapping each.
 
-use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use allocator_core::{Driver, Error, ErrorKind, Operation, Result};
 
 use crate::mapping::{Mapping, huge_page_bytes, page_bytes};
 use crate::process;
+use crate::registration::Registrar;
+use crate::slab::Slab;
 
-/// Bytes of host memory that nobody else has. Its pages go back to the system when it is dropped,
-/// the address space when the last piece of its mapping is.
+/// Bytes of host memory that nobody else has. When it is dropped they go back: to the slab that they
+/// are a piece of; else the pages to the system, and the address space when the last piece of its
+/// mapping goes.
 #[derive(Debug)]
 pub struct Piece {
-    mapping: Arc<Mapping>,
+    // In this order: what is registered is unregistered before it is unmapped.
+    registrar: Registrar,
+    home: Home,
     offset: usize,
     /// What was asked for.
     bytes: usize,
-    /// The pages' [`Registration`] with some driver.
-    registration: Mutex<Option<Box<dyn Debug + Send>>>,
 }
 
-impl Piece {
-    fn at(&self) -> NonNull<u8> {
-        // SAFETY: `carve` keeps offset and length within the mapping.
-        unsafe { self.mapping.base().add(self.offset) }
-    }
-}
-
-/// A piece's pages, registered with a driver.
+/// What a piece is a piece of.
 #[derive(Debug)]
-struct Registration<D: Driver> {
-    driver: Arc<D>,
-    start: NonNull<u8>,
-}
-
-// SAFETY: the address is only handed to the driver, which may be called from any thread.
-unsafe impl<D: Driver> Send for Registration<D> {}
-
-impl<D: Driver> Drop for Registration<D> {
-    fn drop(&mut self) {
-        if process::is_forked_child() || process::is_exiting() {
-            return;
-        }
-        // SAFETY: it was registered once, by the piece, which is still there; nothing of ours copies
-        // to or from it any more, and a copy that somebody else has queued is waited for by the
-        // driver. A refusal leaves pages pinned, which nobody can help.
-        let _ = unsafe { self.driver.unregister_host(self.start) };
-    }
+enum Home {
+    /// Of memory that goes back to the system.
+    Mapping(Arc<Mapping>),
+    /// Of memory that is kept.
+    Slab(Arc<Slab>),
 }
 
 impl Piece {
+    fn carved(mapping: Arc<Mapping>, offset: usize, bytes: usize) -> Self {
+        Self { registrar: Registrar::default(), home: Home::Mapping(mapping), offset, bytes }
+    }
+
+    /// A place that the slab has taken for it.
+    pub(crate) fn of_slab(slab: Arc<Slab>, offset: usize, bytes: usize) -> Self {
+        Self { registrar: Registrar::default(), home: Home::Slab(slab), offset, bytes }
+    }
+
+    fn at(&self) -> NonNull<u8> {
+        let mapping = match &self.home {
+            Home::Mapping(mapping) => mapping,
+            Home::Slab(slab) => slab.mapping(),
+        };
+        // SAFETY: `carve` and `Slab::take` keep offset and length within the mapping.
+        unsafe { mapping.base().add(self.offset) }
+    }
+
     /// Registers the pages with a driver, so that its devices copy to and from them at full speed, until
-    /// the piece is dropped. A second time does nothing.
+    /// the piece is dropped; with a piece of a slab the whole slab. A second time does nothing.
     ///
     /// # Errors
     /// The driver's, when it or the system refuses.
     pub fn register<D: Driver>(&self, driver: &Arc<D>) -> Result<()> {
-        let mut registration = self.registration.lock().unwrap_or_else(PoisonError::into_inner);
-        if registration.is_some() {
-            return Ok(());
+        match &self.home {
+            // SAFETY: these pages are the piece's own, and stay mapped as long as it lives, which is
+            // longer than its registrar does.
+            Home::Mapping(_) => unsafe {
+                self.registrar.register(driver, self.at(), whole_pages(self.bytes))
+            },
+            Home::Slab(slab) => slab.register(driver),
         }
-        let start = self.at();
-        // SAFETY: these pages are the piece's own, and stay mapped as long as it lives; it registers
-        // them once, and unregisters them before it gives them back.
-        unsafe { driver.register_host(start, whole_pages(self.bytes) as u64) }?;
-        *registration = Some(Box::new(Registration { driver: Arc::clone(driver), start }));
-        Ok(())
+    }
+
+    /// Whether its pages are registered.
+    #[must_use]
+    pub fn is_registered(&self) -> bool {
+        match &self.home {
+            Home::Mapping(_) => self.registrar.is_registered(),
+            Home::Slab(slab) => slab.is_registered(),
+        }
+    }
+
+    /// What it takes of its mapping or slab, in bytes: whole pages.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        whole_pages(self.bytes)
+    }
+
+    /// Whether it is a piece of a slab: its pages stay when it is dropped.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        matches!(self.home, Home::Slab(_))
     }
 }
 
@@ -75,8 +94,8 @@ impl Deref for Piece {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the bytes are mapped as long as the mapping is held, initialised to zero by the
-        // system, and no other piece overlaps them; `&self` keeps `deref_mut` out.
+        // SAFETY: the bytes are mapped as long as the mapping is held, initialised (to zero by
+        // the system, or by the last piece there), and no other piece overlaps them; `&self` keeps `deref_mut` out.
         unsafe { std::slice::from_raw_parts(self.at().as_ptr(), self.bytes) }
     }
 }
@@ -90,14 +109,19 @@ impl DerefMut for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        drop(self.registration.get_mut().unwrap_or_else(PoisonError::into_inner).take());
-        // The last piece takes the whole mapping with it; in a forked child the pages are not ours.
-        if Arc::strong_count(&self.mapping) == 1 || process::is_forked_child() {
-            return;
+        self.registrar.unregister();
+        match &self.home {
+            Home::Slab(slab) => slab.give(self.offset, self.bytes),
+            // The last piece takes the whole mapping with it; in a forked child the pages are not ours.
+            Home::Mapping(mapping)
+                if Arc::strong_count(mapping) > 1 && !process::is_forked_child() =>
+            {
+                // SAFETY: the pages are this piece's own (pieces are whole pages), no reference into
+                // it can be alive here, and copies into it end before its owner lets go of it.
+                unsafe { mapping.discard(self.offset, whole_pages(self.bytes)) };
+            }
+            Home::Mapping(_) => {}
         }
-        // SAFETY: the pages are this piece's own (pieces are whole pages), no reference into it
-        // can be alive here, and copies into it end before its owner lets go of it.
-        unsafe { self.mapping.discard(self.offset, whole_pages(self.bytes)) };
     }
 }
 
@@ -141,16 +165,8 @@ pub fn carve(sizes: impl IntoIterator<Item = usize>) -> Result<Vec<Piece>> {
         return Err(Error::new(ErrorKind::InvalidArgument, Operation::Engine, text));
     }
     let mapping = Arc::new(Mapping::new(end)?);
-    Ok(places
-        .into_iter()
-        .zip(sizes)
-        .map(|(offset, bytes)| Piece {
-            mapping: Arc::clone(&mapping),
-            offset,
-            bytes,
-            registration: Mutex::default(),
-        })
-        .collect())
+    let pieces = places.into_iter().zip(sizes);
+    Ok(pieces.map(|(offset, bytes)| Piece::carved(Arc::clone(&mapping), offset, bytes)).collect())
 }
 
 #[cfg(test)]

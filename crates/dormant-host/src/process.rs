@@ -40,6 +40,13 @@ pub fn is_exiting() -> bool {
     EXITING.load(Ordering::Relaxed)
 }
 
+/// Whether huge pages have been switched off for this process (`PR_SET_THP_DISABLE`), by itself or
+/// by whoever started it.
+pub(crate) fn has_huge_pages_disabled() -> bool {
+    // SAFETY: this question takes no pointers; its unused arguments have to be zero.
+    unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1 }
+}
+
 /// How many CPUs the calling thread may run on now: its affinity, not the machine's count.
 #[must_use]
 pub fn cpus() -> usize {

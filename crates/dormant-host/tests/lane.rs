@@ -5,7 +5,9 @@ use std::sync::Arc;
 use allocator_core::{
     ActiveBlock, Backing, Device, Driver, ErrorKind, Granularity, Operation, PausedBlock,
 };
-use dormant_host::{CHUNK_BYTES, Lane, RestoreJob, SaveJob, Target};
+use dormant_host::{
+    Batch, CHUNK_BYTES, DIRECT_BYTES, Lane, RestoreJob, SaveJob, Source, Target, checksum,
+};
 use dormant_sim::{Fault, Sim, SimConfig};
 
 const DEVICE: Device = Device(0);
@@ -30,8 +32,9 @@ fn save(lane: &mut Lane<Sim>, block: &ActiveBlock<Sim>, into: &mut [u8]) -> u64 
         block,
         offset: index as u64 * CHUNK,
         into: into.into(),
+        sum: None,
     });
-    lane.save(|| jobs.next()).expect("save")
+    lane.save(|| jobs.next().into_iter().collect()).expect("save")
 }
 
 fn restore(lane: &mut Lane<Sim>, block: &ActiveBlock<Sim>, from: &[u8]) -> u64 {
@@ -39,8 +42,27 @@ fn restore(lane: &mut Lane<Sim>, block: &ActiveBlock<Sim>, from: &[u8]) -> u64 {
         block,
         offset: index as u64 * CHUNK,
         from: from.into(),
+        sum: None,
     });
-    lane.restore(|| jobs.next()).expect("restore")
+    lane.restore(|| jobs.next().into_iter().collect()).expect("restore")
+}
+
+/// Saves these together.
+fn save_batch<'a>(
+    lane: &mut Lane<Sim>,
+    jobs: impl IntoIterator<Item = SaveJob<'a, ActiveBlock<Sim>>>,
+) -> allocator_core::Result<u64> {
+    let mut batch: Batch<_> = jobs.into_iter().collect();
+    lane.save(|| std::mem::take(&mut batch))
+}
+
+/// Restores these together.
+fn restore_batch<'a>(
+    lane: &mut Lane<Sim>,
+    jobs: impl IntoIterator<Item = RestoreJob<'a, ActiveBlock<Sim>>>,
+) -> allocator_core::Result<u64> {
+    let mut batch: Batch<_> = jobs.into_iter().collect();
+    lane.restore(|| std::mem::take(&mut batch))
 }
 
 fn bytes(count: usize) -> Vec<u8> {
@@ -82,8 +104,8 @@ fn a_job_outside_its_block_or_on_another_device_is_refused() {
         (&here, 0, CHUNK_BYTES + 1),
     ] {
         let into = &mut vec![0; length][..];
-        let mut job = Some(SaveJob { block, offset, into: into.into() });
-        let error = lane.save(|| job.take()).unwrap_err();
+        let mut job = Some(SaveJob { block, offset, into: into.into(), sum: None });
+        let error = lane.save(|| job.take().into_iter().collect()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     }
     assert_eq!(lane.fill(&here, CHUNK + 1, 0).unwrap_err().kind(), ErrorKind::InvalidArgument);
@@ -106,8 +128,9 @@ fn a_failed_copy_is_reported_and_the_lane_is_usable_afterwards() {
             block: &block,
             offset: index as u64 * CHUNK,
             into: into.into(),
+            sum: None,
         });
-        let error = lane.save(|| jobs.next()).unwrap_err();
+        let error = lane.save(|| jobs.next().into_iter().collect()).unwrap_err();
         assert_eq!((error.kind(), error.operation()), (ErrorKind::Unknown, operation));
         let mut back = vec![0; source.len()];
         save(&mut lane, &block, &mut back);
@@ -164,11 +187,111 @@ fn no_copy_is_in_flight_after_a_caller_that_panicked() {
     let block = block(&sim, DEVICE, CHUNK);
     let mut into = vec![0; CHUNK_BYTES];
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let mut first = Some(SaveJob { block: &block, offset: 0, into: Target::Memory(&mut into) });
-        let _ = lane.save(|| first.take().or_else(|| std::panic::resume_unwind(Box::new(()))));
+        let mut first =
+            Some(SaveJob { block: &block, offset: 0, into: Target::Memory(&mut into), sum: None });
+        let _ = lane.save(|| match first.take() {
+            Some(job) => [job].into(),
+            None => std::panic::resume_unwind(Box::new(())),
+        });
     }));
     assert!(caught.is_err());
     block.free::<()>().unwrap();
     lane.close().unwrap();
     assert!(sim.memory(DEVICE).is_ok(), "the copy met memory that was gone");
+}
+
+#[test]
+fn small_copies_go_together_and_a_batch_that_does_not_fit_is_refused() {
+    let sim = sim(SimConfig::new());
+    let mut lane = Lane::open(&sim, DEVICE).unwrap();
+    let block = block(&sim, DEVICE, CHUNK);
+    let source = bytes(CHUNK_BYTES);
+    restore(&mut lane, &block, &source);
+    let waits = sim.calls(Operation::Wait);
+    let mut back = vec![0; 100 * 1000];
+    let jobs = back.chunks_mut(1000).enumerate().map(|(index, into)| SaveJob {
+        block: &block,
+        offset: index as u64 * 1000,
+        into: into.into(),
+        sum: None,
+    });
+    assert_eq!(save_batch(&mut lane, jobs).unwrap(), 100 * 1000);
+    assert_eq!(sim.calls(Operation::Wait) - waits, 1);
+    assert!(back == source[..back.len()]);
+
+    let parts = source.chunks(CHUNK_BYTES / 2 + 1);
+    let jobs =
+        parts.map(|from| RestoreJob { block: &block, offset: 0, from: from.into(), sum: None });
+    let error = restore_batch(&mut lane, jobs).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    lane.close().unwrap();
+    block.free::<()>().unwrap();
+}
+
+#[test]
+fn direct_copies_and_zeroes_need_no_staging_and_may_be_large() {
+    let sim = sim(SimConfig::new());
+    let mut lane = Lane::open(&sim, DEVICE).unwrap();
+    let block = block(&sim, DEVICE, 16 << 20);
+    let source = bytes(DIRECT_BYTES);
+    let (zeroes, direct) = (Source::Zeroes(16 << 20), Source::Direct(&source));
+    let jobs = [(0, zeroes), (5, direct)];
+    let jobs = jobs.map(|(offset, from)| RestoreJob { block: &block, offset, from, sum: None });
+    restore_batch(&mut lane, jobs).unwrap();
+    let mut back = vec![1; DIRECT_BYTES];
+    let into = Target::direct(&mut back);
+    let copied = save_batch(&mut lane, [SaveJob { block: &block, offset: 5, into, sum: None }]);
+    assert_eq!(copied.unwrap(), DIRECT_BYTES as u64);
+    assert!(back == source);
+    let mut ends = [1; 6];
+    save(&mut lane, &block, &mut ends);
+    assert_eq!(ends, [0, 0, 0, 0, 0, source[0]]);
+    let mut large = vec![0; DIRECT_BYTES + 1];
+    let into = Target::direct(&mut large);
+    let copied = save_batch(&mut lane, [SaveJob { block: &block, offset: 0, into, sum: None }]);
+    assert_eq!(copied.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    lane.close().unwrap();
+    block.free::<()>().unwrap();
+}
+
+#[test]
+fn checksums_are_those_of_the_bytes_and_a_changed_byte_is_found_wherever_it_lies() {
+    let sim = sim(SimConfig::new());
+    let mut lane = Lane::open(&sim, DEVICE).unwrap();
+    let block = block(&sim, DEVICE, CHUNK);
+    let source = bytes(CHUNK_BYTES - 1);
+    restore(&mut lane, &block, &source);
+    let (mut staged, mut direct) = (vec![0; source.len()], vec![0; source.len()]);
+    let (mut first, mut second) = (0, 0);
+    let targets =
+        [(Target::from(&mut staged[..]), &mut first), (Target::direct(&mut direct), &mut second)];
+    for (into, sum) in targets {
+        save_batch(&mut lane, [SaveJob { block: &block, offset: 0, into, sum: Some(sum) }])
+            .unwrap();
+    }
+    assert_eq!([first, second], [checksum(&source); 2]);
+
+    for at in [0, source.len() / 2, source.len() - 1] {
+        for changed in [false, true] {
+            staged[at] ^= u8::from(changed);
+            for from in [Source::Memory(&staged), Source::Direct(&staged)] {
+                let job = RestoreJob { block: &block, offset: 0, from, sum: Some(first) };
+                match restore_batch(&mut lane, [job]) {
+                    Ok(_) => assert!(!changed),
+                    Err(error) => {
+                        assert!(changed, "{error}");
+                        assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+                        assert_eq!(error.address(), Some(block.address()));
+                        assert!(
+                            error.text().contains(&format!("0 to {}", source.len())),
+                            "{error}"
+                        );
+                    }
+                }
+            }
+        }
+        staged[at] ^= 1;
+    }
+    lane.close().unwrap();
+    block.free::<()>().unwrap();
 }

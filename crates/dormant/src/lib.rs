@@ -62,9 +62,9 @@ pub use buffer::Buffer;
 pub use build_info::{BuildInfo, build_info};
 pub use dormant_engine::{
     Address, Allocation, Amount, Backup, BlockInfo, BlockState, CaptureGuard, Checksum, Config,
-    Device, DeviceReport, Error, ErrorKind, Failure, Holder, HostMode, MAX_WORKERS, PauseOptions,
-    Phases, Policy, RawStream, Report, Result, ResumeOptions, Selection, Stats, Tag, TagReport,
-    TagStats, region,
+    Device, DeviceReport, Error, ErrorKind, Failure, Holder, HostMode, MAX_WORKERS, Notice,
+    PauseOptions, Phases, Plan, Policy, PrepareOptions, Prepared, RawStream, Report, Result,
+    ResumeOptions, Selection, Stats, Tag, TagReport, TagStats, region,
 };
 pub use global::{engine, engine_with};
 pub use select::{Backend, Driver, open};

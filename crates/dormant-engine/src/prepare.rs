@@ -1,0 +1,153 @@
+//! What can be done ahead of a pause, and what can be known of it.
+
+use allocator_core::{Device, Driver};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::host::Want;
+use crate::pause::PauseOptions;
+use crate::policy::Policy;
+use crate::registry::BlockState;
+use crate::report::Amount;
+use crate::sync::lock;
+use crate::tag::Selection;
+
+/// How to prepare.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PrepareOptions {
+    /// Whether host memory is taken and registered in the background, when the call has returned.
+    pub background: bool,
+}
+
+impl PrepareOptions {
+    /// Takes and registers host memory in the background.
+    #[must_use]
+    pub fn background(mut self, background: bool) -> Self {
+        self.background = background;
+        self
+    }
+}
+
+/// What [`Engine::prepare`] has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// Bytes of backups for which memory is retained now, in whole pages; the others' memory is not
+    /// retained, so that there is nothing to prepare.
+    pub bytes: u64,
+    /// Whether all that is retained is registered. In the background it is not known yet.
+    pub registered: bool,
+}
+
+/// What a pause would come to: see [`Engine::plan`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Blocks that would be paused, and physical bytes that their devices would get back.
+    pub freed: Amount,
+    /// Blocks that would be saved in host memory, and their logical bytes.
+    pub host: Amount,
+    /// Blocks that would be saved on disk, and their logical bytes.
+    pub disk: Amount,
+    /// Host memory that would have to be taken for that, in bytes of whole pages: what is not
+    /// retained already.
+    pub host_wanted_bytes: u64,
+    /// Host memory that this process may take, in bytes: by the limit that is set, else its share of
+    /// what the container and the machine have left; retained memory that would stay idle included.
+    pub host_allowed_bytes: u64,
+    /// What of `host_wanted_bytes` is not allowed. Zero: the pause has the memory that it needs. Ranks
+    /// that pause together can take the maximum of this number over all of them, and pause only
+    /// where that is zero.
+    pub host_short_bytes: u64,
+}
+
+impl<D: Driver> Engine<D> {
+    /// Makes the next pause of these blocks quick: takes the host memory for their backups that will be
+    /// retained, registers it, and opens the lanes that will copy. Blocks that are paused already need
+    /// nothing. Breaks no stream capture, and holds up no transition.
+    ///
+    /// Memory stays prepared until [`trim`](Self::trim); lanes are closed again when they have been
+    /// idle for [`Config::idle_timeout`](crate::Config::idle_timeout).
+    ///
+    /// # Errors
+    /// `HostMemory` when the budget does not allow it, or the system refuses, with nothing taken;
+    /// `Forked` in a forked child. A refused registration is no error: copies are slower without.
+    pub fn prepare(
+        &self,
+        selection: impl Into<Selection>,
+        options: &PrepareOptions,
+    ) -> Result<Prepared> {
+        let selection = selection.into();
+        let action = format!("preparing a pause of {selection}");
+        self.admit(&action)?;
+        let mut wants = Vec::new();
+        let mut devices = Vec::<Device>::new();
+        {
+            let registry = lock(&self.registry);
+            for (_, facts, state, _) in registry.iter() {
+                let saved = matches!(facts.policy, Policy::Host | Policy::Disk);
+                if state != BlockState::Active || !selection.names(&facts.tag) || !saved {
+                    continue;
+                }
+                if !devices.contains(&facts.device) {
+                    devices.push(facts.device);
+                }
+                if facts.policy == Policy::Host {
+                    wants.push(self.want(facts));
+                }
+            }
+        }
+        let failed = |cause| Error::new(action.clone(), cause);
+        let (rooms, _) = self.host.take(&self.config, &wants).map_err(failed)?;
+        let kept = rooms.iter().filter(|room| room.piece.is_kept());
+        let bytes = kept.map(|room| room.piece.pages() as u64).sum();
+        drop(rooms);
+        let workers = self.config.workers_for(devices.len());
+        for device in devices {
+            self.lanes.warm(device, workers);
+        }
+        self.reaper.staging_was_used();
+        let registered = if options.background {
+            self.host.register_in_background(workers, true);
+            false
+        } else {
+            self.host.register(workers, true)
+        };
+        Ok(Prepared { bytes, registered })
+    }
+
+    /// What a pause with these options would come to, for the blocks that are active now: what it
+    /// would free, save and take. Calls no driver and changes nothing. Others take memory as well, so
+    /// that a pause may still fail; it then changes nothing either.
+    ///
+    /// # Errors
+    /// `Forked` in a forked child.
+    pub fn plan(&self, selection: impl Into<Selection>, options: &PauseOptions) -> Result<Plan> {
+        let selection = selection.into();
+        self.admit("plan")?;
+        let mut plan = Plan::default();
+        let mut wants: Vec<Want> = Vec::new();
+        {
+            let registry = lock(&self.registry);
+            for (_, facts, state, _) in registry.iter() {
+                if state != BlockState::Active || !selection.names(&facts.tag) {
+                    continue;
+                }
+                plan.freed.add(facts.physical_bytes);
+                match options.policy.unwrap_or(facts.policy) {
+                    Policy::Host => {
+                        plan.host.add(facts.bytes);
+                        wants.push(self.want(facts));
+                    }
+                    Policy::Disk => plan.disk.add(facts.bytes),
+                    Policy::Discard | Policy::Zero => {}
+                }
+            }
+        }
+        let failed = |cause| Error::new("plan", cause);
+        let need = self.host.need(&self.config, &wants).map_err(failed)?;
+        plan.host_wanted_bytes = need.wanted_bytes;
+        plan.host_allowed_bytes = need.allowed_bytes;
+        plan.host_short_bytes = need.wanted_bytes.saturating_sub(need.allowed_bytes);
+        Ok(plan)
+    }
+}
