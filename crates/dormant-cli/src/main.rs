@@ -8,9 +8,12 @@ mod failure;
 mod identity;
 mod info;
 mod output;
+mod pattern;
+mod progress;
 mod run;
 mod size;
 mod table;
+mod time;
 
 use std::process::ExitCode;
 

@@ -3,9 +3,7 @@
 
 mod checks;
 mod outcome;
-mod pattern;
 mod plan;
-mod progress;
 mod screen;
 mod stage;
 mod steps;

@@ -1,7 +1,5 @@
 //! What the demo found, as `--json` prints it.
 
-use std::time::Duration;
-
 use dormant::DeviceInfo;
 use serde::Serialize;
 
@@ -75,9 +73,4 @@ pub(crate) struct FreeBytes {
     pub(crate) paused: Option<u64>,
     pub(crate) resumed: Option<u64>,
     pub(crate) end: Option<u64>,
-}
-
-/// Milliseconds, to the microsecond.
-pub(crate) fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -9,10 +9,10 @@ use dormant::{
     Report, ResumeOptions, Selection, Stats,
 };
 
-use super::pattern::{Contents, Difference};
 use super::plan::{Role, Wanted};
-use super::progress::Progress;
 use crate::failure::Failure;
+use crate::pattern::{Contents, Difference};
+use crate::progress::Progress;
 
 /// Contents go over the host in pieces of at most this size.
 const MOST_HOST_BYTES: u64 = 256 << 20;

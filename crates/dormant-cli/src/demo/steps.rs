@@ -5,13 +5,14 @@ use std::time::Instant;
 use dormant::{Address, BlockState, MemoryInfo, Report};
 
 use super::checks::Checks;
-use super::outcome::{FreedOutcome, Outcome, PauseOutcome, ResumeOutcome, milliseconds};
+use super::outcome::{FreedOutcome, Outcome, PauseOutcome, ResumeOutcome};
 use super::plan::{Role, Wanted};
-use super::progress::Progress;
 use super::screen::{Screen, rate};
 use super::stage::Stage;
 use crate::failure::Failure;
+use crate::progress::Progress;
 use crate::size::Bytes;
+use crate::time::milliseconds;
 
 /// The roles that see the resume.
 const SURVIVORS: [Role; 3] = [Role::Weights, Role::KvCache, Role::Scratch];

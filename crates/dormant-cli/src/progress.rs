@@ -1,5 +1,6 @@
 //! A progress bar on standard error, when that is a terminal.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -23,7 +24,7 @@ impl Progress {
     }
 
     /// A sign of life for work that cannot be counted.
-    pub(crate) fn spinner(what: &'static str) -> Self {
+    pub(crate) fn spinner(what: impl Into<Cow<'static, str>>) -> Self {
         let bar = ProgressBar::new_spinner().with_message(what);
         bar.enable_steady_tick(TICK);
         Self(bar)
