@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
-use dormant::Backend;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use dormant::{Backend, Policy};
 
+use crate::bench::case::{self, Case};
 use crate::size::{self, Size};
 
 /// The version, and what else identifies the build. The program's name is put before it.
@@ -28,6 +29,27 @@ every byte is as its policy promises, and that the device's own reading of free 
 exactly on the simulated device, within 64 MiB on a GPU, where other processes and the driver itself move it.
 
 Exit status: 0 when everything held, 1 when something failed, 2 for a wrong command line.";
+
+const BENCH_HELP: &str = "\
+Measures pauses and resumes, and in the same run what they are held against:
+
+  copy   a plain copy of the same bytes between the device and registered memory, one stream
+  calls  the driver's own calls for as many handles: unmap and release, or create, map and access
+  disk   plain writes and reads around the page cache, of a file of the same size
+
+Each figure is the median of --cycles cycles after a first one that does not count. Before each \
+pause the backups of the cycle before have gone. A limit is made of the floors; the ratio is what was \
+measured to the limit, so a target is met up to 1. The targets are for 16 CPUs. The simulated device \
+has no link, and gets figures without verdicts.
+
+Sizes: `discard` uses four times --size, `small`, `two-devices` and `disk` half of it (`two-devices` \
+on each device), each of the eight processes of `ranks` an eighth. --size is cut to two fifths of \
+what is free on the device and on the host.
+
+Without --disk-dir, the case `disk` makes a directory in the current one, and takes it away at the end.
+
+Exit status: 0 when it ran, also where a target is not met; 1 when something failed or contents came \
+back wrong; 2 for a wrong command line.";
 
 const RUN_HELP: &str = "\
 The program gets our library in LD_PRELOAD, before what is there already. Memory that it allocates \
@@ -51,6 +73,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Put memory to sleep, wake it, and check every byte.
     Demo(DemoArgs),
+    /// Measure pauses and resumes against what the machine can do.
+    Bench(BenchArgs),
+    /// One of the processes of the case `ranks`.
+    #[command(hide = true)]
+    BenchRank(RankArgs),
     /// Show the backends, their drivers and devices, and what this build is.
     Info(InfoArgs),
     /// Run a program whose GPU allocations can sleep.
@@ -77,6 +104,66 @@ pub(crate) struct DemoArgs {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Arguments of `dormant bench`.
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_HELP)]
+pub(crate) struct BenchArgs {
+    /// Use this backend and no other.
+    #[arg(long, value_parser = backend_names())]
+    pub(crate) backend: Option<Backend>,
+
+    /// A device, as its driver counts; may be given several times [default: all]. Cases of one
+    /// device use the first.
+    #[arg(long, value_name = "N")]
+    pub(crate) device: Vec<u32>,
+
+    /// How much device memory to pause, such as 512MiB or 16GiB [default: 16GiB on a GPU, 256MiB on
+    /// the simulated device].
+    #[arg(long, value_parser = size::parse)]
+    pub(crate) size: Option<Size>,
+
+    /// The size of a block [default: 64MiB].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) blocks: Option<Size>,
+
+    /// Measure this case; may be given several times [default: all].
+    #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',')]
+    pub(crate) case: Vec<Case>,
+
+    /// Measure only cases in which this becomes of the contents.
+    #[arg(long, value_parser = policies())]
+    pub(crate) policy: Option<Policy>,
+
+    /// Cycles that count [default: 5, and 2 on the simulated device].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) cycles: Option<u32>,
+
+    /// Where the case `disk` writes; made if missing [default: a directory of its own in the
+    /// current one].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) disk_dir: Option<PathBuf>,
+
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of one of the processes of `dormant bench --case ranks`.
+#[derive(Debug, Args)]
+pub(crate) struct RankArgs {
+    #[arg(long, value_parser = backend_names())]
+    pub(crate) backend: Backend,
+
+    #[arg(long)]
+    pub(crate) device: u32,
+
+    #[arg(long, value_parser = size::parse)]
+    pub(crate) size: Size,
+
+    #[arg(long, value_parser = size::parse)]
+    pub(crate) blocks: Size,
 }
 
 /// Arguments of `dormant info`.
@@ -117,10 +204,23 @@ fn backend_names() -> impl TypedValueParser<Value = Backend> {
         .try_map(|name| name.parse::<Backend>())
 }
 
+fn policies() -> impl TypedValueParser<Value = Policy> {
+    PossibleValuesParser::new(["discard", "host", "disk"]).try_map(|name| name.parse::<Policy>())
+}
+
+impl BenchArgs {
+    /// The cases to measure.
+    ///
+    /// # Errors
+    /// As for a wrong command line, if there is none.
+    pub(crate) fn cases(&self) -> Result<Vec<Case>, clap::Error> {
+        case::chosen(&self.case, self.policy)
+            .map_err(|text| Cli::command().error(clap::error::ErrorKind::ArgumentConflict, text))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

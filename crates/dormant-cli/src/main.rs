@@ -1,7 +1,8 @@
-//! The `dormant` program: what this machine has for pausable GPU memory, a demonstration, and how to
-//! start a program that has our hooks.
+//! The `dormant` program: what this machine has for pausable GPU memory, a demonstration, what it
+//! costs, and how to start a program that has our hooks.
 
 mod backend;
+mod bench;
 mod cli;
 mod demo;
 mod failure;
@@ -25,14 +26,16 @@ use crate::output::Output;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(answer) => {
-            // Also what answers --help and --version.
-            let _ = answer.print();
-            return ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2));
-        }
+        // Also what answers --help and --version.
+        Err(answer) => return told(&answer),
     };
     let mut output = Output::default();
     let well = match &cli.command {
+        Command::Bench(args) => match args.cases() {
+            Ok(cases) => bench::run(args, &cases, &mut output),
+            Err(answer) => return told(&answer),
+        },
+        Command::BenchRank(args) => bench::rank::run(args, &mut output),
         Command::Demo(args) => demo::run(args, &mut output),
         Command::Info(args) => info::run(args, &mut output),
         Command::Run(args) => return run::run(args),
@@ -45,4 +48,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The answer to a command line that starts no work.
+fn told(answer: &clap::Error) -> ExitCode {
+    let _ = answer.print();
+    ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2))
 }

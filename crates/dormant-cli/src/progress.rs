@@ -26,8 +26,24 @@ impl Progress {
     /// A sign of life for work that cannot be counted.
     pub(crate) fn spinner(what: impl Into<Cow<'static, str>>) -> Self {
         let bar = ProgressBar::new_spinner().with_message(what);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {prefix}") {
+            bar.set_style(style);
+        }
         bar.enable_steady_tick(TICK);
         Self(bar)
+    }
+
+    /// Says something else from now on.
+    pub(crate) fn say(&self, what: impl Into<Cow<'static, str>>) {
+        self.0.set_message(what);
+    }
+
+    /// Says which cycle it is; the one before the first is for warming up.
+    pub(crate) fn counted(&self, cycle: u32, count: u32) {
+        self.0.set_prefix(match cycle {
+            0 => "warming up".to_owned(),
+            cycle => format!("cycle {cycle} of {count}"),
+        });
     }
 
     pub(crate) fn advance(&self, bytes: u64) {
