@@ -6,6 +6,7 @@ pub(crate) mod rank;
 
 mod bed;
 mod cases;
+mod figure;
 mod floors;
 mod machine;
 mod outcome;
@@ -31,7 +32,7 @@ use case::Case;
 use cases::Bench;
 use floors::Floors;
 use machine::{DeviceFacts, Machine};
-use outcome::{Entry, Outcome, Settings, Verdict};
+use outcome::{Entry, Outcome, Settings};
 use plan::{Room, Sizes};
 
 /// What the targets are for.
@@ -44,9 +45,7 @@ const SIMULATED_CYCLES: u32 = 2;
 pub(crate) fn run(args: &BenchArgs, cases: &[Case], output: &mut Output) -> bool {
     let mut outcome = Outcome::default();
     let measured = measure(args, cases, &mut outcome);
-    outcome.error = measured.err();
-    let failed = outcome.cases.iter().any(|entry| entry.error.is_some());
-    outcome.ok = outcome.error.is_none() && outcome.problems.is_empty() && !failed;
+    outcome.close(measured.err());
     if args.json {
         output.json(&outcome);
         outcome.problems.iter().for_each(complain);
@@ -86,10 +85,11 @@ fn measure(args: &BenchArgs, cases: &[Case], outcome: &mut Outcome) -> Result<()
     if simulated {
         let text = "the simulated device has no link to be measured against: no verdicts";
         outcome.notes.push(text.to_owned());
-    } else if machine.cpus < TARGET_CPUS {
-        let cpus = machine.cpus;
-        outcome.notes.push(format!("the targets are for {TARGET_CPUS} CPUs; here are {cpus}"));
     } else {
+        let cpus = machine.cpus;
+        if cpus < TARGET_CPUS {
+            outcome.notes.push(format!("the targets are for {TARGET_CPUS} CPUs; here are {cpus}"));
+        }
         // Host memory that a virtual machine has never touched is slow once.
         touch(sizes.bytes)?;
     }
@@ -114,8 +114,6 @@ fn measure(args: &BenchArgs, cases: &[Case], outcome: &mut Outcome) -> Result<()
     outcome.floors = bench.floors;
     outcome.notes.append(&mut bench.notes);
     outcome.problems = bench.problems;
-    let count = |wanted| outcome.cases.iter().filter(|e| e.verdict == Some(wanted)).count();
-    (outcome.met, outcome.not_met) = (count(Verdict::Met), count(Verdict::NotMet));
     Ok(())
 }
 

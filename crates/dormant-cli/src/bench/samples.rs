@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::time::milliseconds;
-
 /// Readings of one thing: milliseconds, or bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples(Vec<f64>);
@@ -20,7 +18,7 @@ pub(crate) struct Summary {
 
 impl Samples {
     pub(crate) fn push(&mut self, time: Duration) {
-        self.0.push(milliseconds(time));
+        self.0.push(time.as_secs_f64() * 1e3);
     }
 
     pub(crate) fn push_value(&mut self, value: f64) {

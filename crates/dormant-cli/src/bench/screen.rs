@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::outcome::{Entry, Outcome, Verdict};
+use super::figure::Verdict;
+use super::outcome::{Entry, Outcome};
 use crate::output::Output;
 use crate::size::Bytes;
 use crate::table::{Lean, Table};
@@ -14,7 +15,7 @@ pub(super) fn show(outcome: &Outcome, output: &mut Output) {
     }
     if let Some(settings) = &outcome.settings {
         output.line(format_args!(
-            "{} in blocks of {}, {} cycles after a first one",
+            "{} in blocks of {}; cycles after a first one: {}",
             Bytes(settings.size_bytes),
             Bytes(settings.block_bytes),
             settings.cycles,

@@ -5,8 +5,9 @@ use dormant::HostMode;
 use super::Bench;
 use crate::bench::bed::{Bed, Cycles, Layout, config};
 use crate::bench::case::Case;
+use crate::bench::figure::Figure;
 use crate::bench::floors::Ways;
-use crate::bench::outcome::{Figure, Found};
+use crate::bench::outcome::Found;
 use crate::failure::Failure;
 
 /// What our own work may add to the driver's calls.

@@ -9,7 +9,8 @@ use tempfile::TempDir;
 use super::{Bench, cycles};
 use crate::bench::bed::Layout;
 use crate::bench::case::Case;
-use crate::bench::outcome::{Figure, Found};
+use crate::bench::figure::Figure;
+use crate::bench::outcome::Found;
 use crate::failure::Failure;
 use crate::size::Bytes;
 

@@ -8,8 +8,9 @@ use super::Bench;
 use super::cycles::CALLS;
 use crate::bench::bed::{Bed, config};
 use crate::bench::case::Case;
+use crate::bench::figure::Figure;
 use crate::bench::machine::settle;
-use crate::bench::outcome::{Figure, Found};
+use crate::bench::outcome::Found;
 use crate::bench::samples::Samples;
 use crate::failure::Failure;
 

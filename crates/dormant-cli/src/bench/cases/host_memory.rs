@@ -10,8 +10,9 @@ use dormant::HostMode;
 use super::Bench;
 use crate::bench::bed::{Bed, config};
 use crate::bench::case::Case;
+use crate::bench::figure::Figure;
 use crate::bench::machine::{anonymous_bytes, settle};
-use crate::bench::outcome::{Figure, Found};
+use crate::bench::outcome::Found;
 use crate::bench::samples::Samples;
 use crate::failure::Failure;
 
@@ -28,8 +29,8 @@ const MOST_WAIT: Duration = Duration::from_secs(10);
 const PERIOD: Duration = Duration::from_millis(10);
 const CLOSE_PERIOD: Duration = Duration::from_millis(1);
 
-/// What the reading may be off by, however little is paused.
-const NOISE_BYTES: u64 = 8 << 20;
+/// What the reading may be off by: threads count in steps, and keep a little for themselves.
+const NOISE_BYTES: u64 = 32 << 20;
 
 pub(super) fn host_memory(bench: &mut Bench) -> Result<Found, Failure> {
     if anonymous_bytes().is_none() {
@@ -38,8 +39,6 @@ pub(super) fn host_memory(bench: &mut Bench) -> Result<Found, Failure> {
         ));
     }
     let layout = bench.layout(Case::HostMemory);
-    // 1 % of the backups, so that readings that lag do not count.
-    let noise = (layout.bytes / 100).max(NOISE_BYTES);
     let mut bed = Bed::new(&bench.driver, config(HostMode::Reclaim), &layout)?;
     let (mut peak, mut back) = (Samples::default(), Samples::default());
     for cycle in 0..=bench.cycles {
@@ -53,7 +52,7 @@ pub(super) fn host_memory(bench: &mut Bench) -> Result<Found, Failure> {
         bed.resume(bed.selection())?;
         let resumed = Instant::now();
         let _bytes = bed.engine().trim();
-        while anonymous_bytes().is_some_and(|now| now > base + noise)
+        while anonymous_bytes().is_some_and(|now| now > base + NOISE_BYTES)
             && resumed.elapsed() < MOST_WAIT
         {
             sleep(CLOSE_PERIOD);

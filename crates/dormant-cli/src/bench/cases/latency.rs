@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use dormant::{Address, Allocation, Device, Engine, HostMode, Policy};
+use dormant::{Address, Allocation, Backend, Device, Engine, HostMode, Policy};
 
 use super::Bench;
 use crate::bench::bed::{Bed, config};
 use crate::bench::case::Case;
-use crate::bench::outcome::{Figure, Found};
+use crate::bench::figure::Figure;
+use crate::bench::outcome::Found;
 use crate::bench::samples::Samples;
 use crate::failure::Failure;
 
@@ -22,7 +23,8 @@ const PROBE_BYTES: u64 = 4 << 20;
 const PERIOD: Duration = Duration::from_millis(1);
 
 /// How long it is watched without any pause.
-const IDLE: Duration = Duration::from_millis(500);
+const IDLE: Duration = Duration::from_secs(2);
+const SIMULATED_IDLE: Duration = Duration::from_millis(200);
 
 /// How much longer anything may take than in the idle case, in milliseconds.
 const MORE_MS: f64 = 2.0;
@@ -40,12 +42,13 @@ struct Waits {
 pub(super) fn latency(bench: &mut Bench) -> Result<Found, Failure> {
     let layout = bench.layout(Case::Latency);
     let device = bench.device();
+    let watched = if bench.backend == Backend::Sim { SIMULATED_IDLE } else { IDLE };
     let mut figures = Vec::new();
     for mode in [HostMode::Reclaim, HostMode::Retain] {
         bench.progress.say(format!("latency, {mode}:"));
         let mut bed = Bed::new(&bench.driver, config(mode), &layout)?;
         let idle = waits_during(bed.engine(), device, || {
-            sleep(IDLE);
+            sleep(watched);
             Ok(())
         })?;
         // A first cycle that nobody watches.
@@ -63,7 +66,7 @@ pub(super) fn latency(bench: &mut Bench) -> Result<Found, Failure> {
         for (what, idle, busy) in [
             ("allocate", idle.allocate, busy.allocate),
             ("free", idle.free, busy.free),
-            ("ask whose", idle.owns, busy.owns),
+            ("owns", idle.owns, busy.owns),
         ] {
             let figure = Figure::slowest(format!("{mode}, {what}, p99"), &busy);
             figures.push(figure.floor("idle", idle.p99()).limit(idle.p99() + MORE_MS));

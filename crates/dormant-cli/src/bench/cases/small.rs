@@ -5,7 +5,8 @@ use dormant::HostMode;
 use super::{Bench, cycles};
 use crate::bench::bed::Layout;
 use crate::bench::case::Case;
-use crate::bench::outcome::{Figure, Found};
+use crate::bench::figure::Figure;
+use crate::bench::outcome::Found;
 use crate::failure::Failure;
 
 /// How much longer the copying may take.

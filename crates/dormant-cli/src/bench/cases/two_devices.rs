@@ -5,7 +5,8 @@ use dormant::HostMode;
 use super::Bench;
 use crate::bench::bed::{Bed, Layout, config};
 use crate::bench::case::Case;
-use crate::bench::outcome::{Figure, Found};
+use crate::bench::figure::Figure;
+use crate::bench::outcome::Found;
 use crate::failure::Failure;
 
 /// How much more two devices must move than one in the same time.
