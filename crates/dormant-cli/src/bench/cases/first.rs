@@ -53,7 +53,7 @@ fn first_pauses(bench: &mut Bench, case: Case) -> Result<(Samples, Samples), Fai
         settle();
         let begun = Instant::now();
         if case == Case::RetainPrepared {
-            bed.engine().prepare(bed.selection(), &PrepareOptions::default())?;
+            let _prepared = bed.engine().prepare(bed.selection(), &PrepareOptions::default())?;
         }
         let ready = begun.elapsed();
         let (took, _) = bed.pause(bed.selection())?;
