@@ -4,13 +4,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use allocator_core::{Device, ErrorKind, Operation};
-use dormant_engine::{Allocation, Config, Engine, PauseOptions, Policy, ResumeOptions, Selection};
+use dormant_engine::{
+    Allocation, Config, Engine, HostMode, PauseOptions, Policy, ResumeOptions, Selection,
+};
 use dormant_sim::{Fault, Sim, SimConfig};
 
 const DEVICE: Device = Device(0);
 const GRANULE: u64 = 64 << 10;
 
-fn engine(device: SimConfig, settings: Config) -> Engine<Sim> {
+/// An engine whose host memory goes back.
+fn engine(device: SimConfig, mut settings: Config) -> Engine<Sim> {
+    settings.host_mode = HostMode::Reclaim;
     let device = device.devices(2).granularity(GRANULE);
     Engine::new(Arc::new(Sim::new(device).expect("a simulated device")), settings)
 }

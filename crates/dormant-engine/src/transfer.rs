@@ -134,7 +134,7 @@ fn run<D: Driver, J: Job>(
         .keys()
         .map(|key| {
             let window = crew.others.get(key).map_or(0, |share| share.window_bytes);
-            (*key, Queue::new(key.0, window))
+            (*key, Queue::new(key.0, key.1, window))
         })
         .collect();
     let disks: Vec<_> = queues
@@ -142,6 +142,8 @@ fn run<D: Driver, J: Job>(
         .filter(|((_, load), _)| *load == Load::Disk)
         .map(|(_, queue)| queue)
         .collect();
+    // With fewer lanes than devices each is closed before the next one opens.
+    let one_by_one = crew.disk < disks.len();
     let serve = |queue: &Queue<J>| {
         let mut lane = match lanes.take(queue.device) {
             Ok(lane) => lane,
@@ -149,7 +151,8 @@ fn run<D: Driver, J: Job>(
         };
         let result = work(&mut lane, &mut || queue.next(&stop));
         let registered = lane.is_registered();
-        lanes.give(lane, result.is_ok());
+        let kept = !(one_by_one && queue.load == Load::Disk);
+        lanes.give(lane, result.is_ok() && kept);
         match result {
             Ok(_) => Ended::Done { registered },
             Err(error) => {
@@ -162,9 +165,11 @@ fn run<D: Driver, J: Job>(
     // For each worker the queues that it serves, one after the other.
     let mut rosters: Vec<Vec<&Queue<J>>> = Vec::new();
     for worker in 0..crew.disk {
-        // Each begins with another device.
-        let first = worker % disks.len();
-        rosters.push([&disks[first..], &disks[..first]].concat());
+        rosters.push(if one_by_one {
+            disks[worker..].iter().step_by(crew.disk).copied().collect()
+        } else {
+            vec![disks[worker % disks.len()]]
+        });
     }
     for (key, share) in &crew.others {
         rosters.extend((0..share.workers).map(|_| vec![&queues[key]]));

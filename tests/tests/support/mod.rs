@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use allocator_core::Operation;
 use allocator_testkit::{expect_bytes, pattern};
 use dormant_engine::{
-    Address, Allocation, BlockState, Config, Device, Engine, PauseOptions, Policy, Report, Result,
-    ResumeOptions, Selection, TagStats,
+    Address, Allocation, BlockState, Config, Device, Engine, HostMode, PauseOptions, Policy,
+    Report, Result, ResumeOptions, Selection, TagStats,
 };
 use dormant_sim::machine::Counts;
 use dormant_sim::{Sim, SimConfig};
@@ -52,10 +52,12 @@ pub(crate) fn small() -> SimConfig {
     SimConfig::new().devices(2).capacity_bytes(CAPACITY).granularity(GRANULE).scribble(Some(0xA5))
 }
 
-/// One worker a device and staging that stays open, so that two runs make the same calls.
+/// One worker a device, staging that stays open, and nothing that is registered in the background,
+/// so that two runs make the same calls.
 pub(crate) fn steady() -> Config {
     let mut config = Config::default();
     config.workers = Some(1);
+    config.host_mode = HostMode::Reclaim;
     config.idle_timeout = Duration::from_secs(600);
     config
 }
@@ -154,6 +156,7 @@ pub(crate) struct Look {
     pub(crate) states: Vec<(Address, Option<BlockState>)>,
     pub(crate) tags: Vec<TagStats>,
     pub(crate) host_backup_bytes: u64,
+    pub(crate) host_retained_bytes: u64,
     pub(crate) disk_backup_bytes: u64,
     pub(crate) deferred_frees: u64,
     pub(crate) failed_frees: u64,
@@ -167,6 +170,8 @@ pub(crate) struct World {
     pub(crate) sim: Arc<Sim>,
     pub(crate) engine: Engine<Sim>,
     pub(crate) blocks: Vec<Known>,
+    /// Of blocks that are added from now on.
+    pub(crate) mode: HostMode,
     /// Of this world alone.
     pub(crate) directory: tempfile::TempDir,
 }
@@ -175,13 +180,14 @@ impl World {
     pub(crate) fn new(config: SimConfig) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let (sim, engine) = engine_with_disk(config, directory.path());
-        Self { sim, engine, blocks: Vec::new(), directory }
+        Self { sim, engine, blocks: Vec::new(), mode: HostMode::Reclaim, directory }
     }
 
     /// Allocates a block of tag `w`, and writes nothing.
     pub(crate) fn allocate(&mut self, policy: Policy, device: Device) -> Result<Address> {
         let bytes = 3 * GRANULE - 5 - self.blocks.len() as u64;
         let allocation = Allocation::new(bytes, device).tag("w").policy(policy);
+        let allocation = allocation.host_mode(self.mode);
         let address = self.engine.allocate(&allocation)?;
         let contents = if policy == Policy::Zero { Contents::Zero } else { Contents::Undefined };
         let physical_bytes = 3 * GRANULE;
@@ -248,6 +254,7 @@ impl World {
             states,
             tags: stats.tags,
             host_backup_bytes: stats.host_backup_bytes,
+            host_retained_bytes: stats.host_retained_bytes,
             disk_backup_bytes: stats.disk_backup_bytes,
             deferred_frees: stats.deferred_frees,
             failed_frees: stats.failed_frees,

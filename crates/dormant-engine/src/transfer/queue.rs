@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use allocator_core::Device;
 use dormant_host::{Batch, CHUNK_BYTES};
 
-use super::jobs::Job;
+use super::jobs::{Job, Load};
 
 /// The most jobs that are queued on a device and waited for together: enough to hide the waiting
 /// behind small copies.
@@ -24,6 +24,7 @@ struct Waiting<J> {
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     pub(super) device: Device,
+    pub(super) load: Load,
     /// The most bytes that a worker has queued on the device in one half of its lane.
     window_bytes: u64,
     waiting: Mutex<Waiting<J>>,
@@ -31,9 +32,9 @@ pub(super) struct Queue<J> {
 }
 
 impl<J: Job> Queue<J> {
-    pub(super) fn new(device: Device, window_bytes: u64) -> Self {
+    pub(super) fn new(device: Device, load: Load, window_bytes: u64) -> Self {
         let waiting = Mutex::new(Waiting { jobs: VecDeque::new(), open: true });
-        Self { device, window_bytes, waiting, changed: Condvar::new() }
+        Self { device, load, window_bytes, waiting, changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting<J>> {
@@ -91,7 +92,6 @@ impl<J: Job> Queue<J> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::transfer::jobs::Load;
 
     #[derive(Debug, PartialEq, Eq)]
     struct Fake(u64, usize);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn small_jobs_go_together_and_large_ones_alone() {
-        let queue = Queue::new(Device(0), 4 << 20);
+        let queue = Queue::new(Device(0), Load::Cpu, 4 << 20);
         let stop = AtomicBool::new(false);
         queue.push((0..100).map(|_| Fake(100, 4096)));
         queue.push([Fake(5 << 20, 0), Fake(1, 0), Fake(3 << 20, 0)].into_iter());
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_stopped_queue_gives_nothing_and_wakes_who_waits() {
-        let queue = Queue::<Fake>::new(Device(0), 1);
+        let queue = Queue::<Fake>::new(Device(0), Load::Cpu, 1);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| queue.next(&stop));
