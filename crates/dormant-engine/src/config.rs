@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dormant_host::process;
-
 use crate::policy::{Checksum, HostMode};
 
-/// The most workers that copy for one device: with two chunks of 2 MiB each they keep no more
-/// than 64 MiB of our own copies queued on it, which bounds how long a free has to wait.
+/// The most workers that copy for one device. With two chunks of 2 MiB each they keep no more than
+/// 64 MiB of our own copies queued on it, which bounds how long a free has to wait.
 pub const MAX_WORKERS: usize = 16;
 
 /// Settings of an [`Engine`](crate::Engine).
@@ -20,8 +18,10 @@ pub struct Config {
     pub transition_timeout: Duration,
     /// How long a free of an active block waits for work in flight on its device.
     pub free_timeout: Duration,
-    /// Threads that copy for one device: `None` takes the CPUs of the process's affinity divided
-    /// by [`ranks_on_node`](Self::ranks_on_node), at most [`MAX_WORKERS`].
+    /// Threads that copy for one device: `None` takes seven of eight CPUs of the process's affinity,
+    /// divided by [`ranks_on_node`](Self::ranks_on_node) and by the devices at work; at most
+    /// [`MAX_WORKERS`], half as many on the way to the device, and two where it reads and writes
+    /// the memory itself.
     pub workers: Option<usize>,
     /// Processes that share the node with this one (`LOCAL_WORLD_SIZE`).
     pub ranks_on_node: usize,
@@ -43,8 +43,12 @@ pub struct Config {
     /// system's directory for temporary files, which on many machines is memory.
     pub disk_directory: Option<PathBuf>,
     /// The most bytes of staging memory that a pause or resume uses together when contents go to
-    /// disk or come from there. A worker has 4 MiB, and there is at least one.
+    /// disk or come from there. A worker has 8 MiB, and there is at least one.
     pub disk_staging_bytes: u64,
+    /// The most bytes of disk space that the file of a device and directory keeps for the next pause,
+    /// which writes to it quicker than to new space. `None`: all that it had. Zero: everything goes back
+    /// to the disk when its blocks are resumed or freed.
+    pub disk_keep_bytes: Option<u64>,
     /// How long staging buffers and streams stay open after their last use.
     pub idle_timeout: Duration,
 }
@@ -63,6 +67,7 @@ impl Default for Config {
             checksum: Checksum::default(),
             disk_directory: None,
             disk_staging_bytes: 64 << 20,
+            disk_keep_bytes: None,
             idle_timeout: Duration::from_secs(5),
         }
     }
@@ -80,13 +85,5 @@ impl Config {
             disk_directory: directory.map(PathBuf::from),
             ..Self::default()
         }
-    }
-
-    /// Workers for each of `devices` devices at work at once, at least one.
-    pub(crate) fn workers_for(&self, devices: usize) -> usize {
-        let share = self
-            .workers
-            .unwrap_or_else(|| process::cpus() / self.ranks_on_node.max(1) / devices.max(1));
-        share.clamp(1, MAX_WORKERS)
     }
 }

@@ -6,13 +6,13 @@ use allocator_core::{ActiveBlock, Address, Deadline, Device, Driver, ErrorKind, 
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::host::Want;
+use crate::host::{self, Want};
 use crate::lookup::BlockInfo;
 use crate::policy::HostMode;
 use crate::registry::{BlockState, Resting, Taken};
 use crate::stash::{Backup, HostCopy, Stash};
 use crate::sync::lock;
-use crate::transfer::{self, Way, restore_jobs, save_jobs};
+use crate::transfer::{self, Direction, Way, restore_jobs, save_jobs};
 
 impl<D: Driver> Engine<D> {
     /// Copies from device memory into host memory, by as many workers as a pause has. `address`
@@ -25,8 +25,9 @@ impl<D: Driver> Engine<D> {
     pub fn read(&self, address: Address, into: &mut [u8]) -> Result<()> {
         let bytes = into.len() as u64;
         self.with_active("read", address, bytes, |block, offset| {
-            let jobs = save_jobs(block, offset, into, Way::STAGED, &mut []).collect();
-            transfer::save(&self.lanes, &self.config, jobs).map(drop)
+            let jobs =
+                save_jobs(block, offset, into, Way::staged(Direction::Save), &mut []).collect();
+            transfer::save(&self.lanes, &self.config, jobs, None::<fn() -> _>).map(drop)
         })
     }
 
@@ -36,7 +37,8 @@ impl<D: Driver> Engine<D> {
     /// As for [`read`](Self::read).
     pub fn write(&self, address: Address, from: &[u8]) -> Result<()> {
         self.with_active("write", address, from.len() as u64, |block, offset| {
-            let jobs = restore_jobs(block, offset, from, Way::STAGED, &[]).collect();
+            let jobs =
+                restore_jobs(block, offset, from, Way::staged(Direction::Restore), &[]).collect();
             transfer::restore(&self.lanes, &self.config, jobs).map(drop)
         })
     }
@@ -147,9 +149,10 @@ impl<D: Driver> Engine<D> {
             Stash::Host(copy) => copy,
             Stash::Disk(copy) => {
                 let want = Want { bytes: copy.extent_bytes(), mode: HostMode::Reclaim };
-                let (rooms, _) = self.host.take(&self.config, &[want])?;
+                let host::Taken { rooms, pending, .. } = self.host.take(&self.config, &[want])?;
                 let mut room = rooms.into_iter().next().ok_or_else(no_contents)?;
                 copy.read(&mut room.piece).map_err(|error| error.with_device(device))?;
+                drop(pending);
                 Arc::new(HostCopy::new(room, copy.bytes(), copy.sums().to_vec()))
             }
             Stash::Discarded | Stash::Zeroed => return Err(no_contents()),

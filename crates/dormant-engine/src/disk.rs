@@ -42,9 +42,9 @@ impl DiskCopy {
         self
     }
 
-    /// The contents in parts of a chunk.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = ExtentPart<'_>> {
-        self.extent.parts(self.bytes)
+    /// The contents in parts of so many bytes.
+    pub(crate) fn parts(&self, part_bytes: usize) -> impl Iterator<Item = ExtentPart<'_>> {
+        self.extent.parts(self.bytes, part_bytes)
     }
 
     /// Reads the contents, and as much of the padding as there is room for.
@@ -77,14 +77,57 @@ pub(crate) fn sync(files: &[Arc<ExtentFile>]) -> Result<()> {
     files.iter().try_for_each(|file| file.sync())
 }
 
-/// The files that there are. Each lives as long as an extent of it.
-#[derive(Debug, Default)]
+/// The files that there are. Each lives as long as an extent of it, and those that keep space for the
+/// next pause until they are trimmed.
+#[derive(Debug)]
 pub(crate) struct Disks {
-    files: Mutex<BTreeMap<(Device, PathBuf), Weak<ExtentFile>>>,
+    files: Mutex<BTreeMap<(Device, PathBuf), Entry>>,
     ledger: Ledger,
+    keep_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    file: Weak<ExtentFile>,
+    kept: Option<Arc<ExtentFile>>,
 }
 
 impl Disks {
+    /// Files that each keep so many bytes of their space.
+    pub(crate) fn new(keep_bytes: u64) -> Self {
+        Self { files: Mutex::default(), ledger: Ledger::default(), keep_bytes }
+    }
+
+    /// Bytes of disk space that the files take.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        let files: Vec<_> =
+            lock(&self.files).values().filter_map(|entry| entry.file.upgrade()).collect();
+        files.iter().map(|file| file.bytes()).sum()
+    }
+
+    /// Gives space that no contents are in back to the disk, where it lies behind those; returns how
+    /// many bytes.
+    pub(crate) fn trim(&self) -> u64 {
+        let mut kept = Vec::new();
+        for entry in lock(&self.files).values_mut() {
+            kept.extend(entry.kept.take_if(|file| file.is_idle()));
+            kept.extend(entry.file.upgrade());
+        }
+        let trimmed = kept.iter().map(|file| file.trim()).sum();
+        // The last ones of a file close it, when nothing is locked.
+        drop(kept);
+        trimmed
+    }
+
+    /// Forgets files that are gone, or idle and no longer where their directory is.
+    fn tidy(&self) {
+        let mut gone = Vec::new();
+        lock(&self.files).retain(|_, entry| {
+            gone.extend(entry.kept.take_if(|file| file.is_idle() && !file.is_at_home()));
+            entry.file.strong_count() > 0
+        });
+    }
+
     /// Bytes of files that contents take.
     pub(crate) fn charged_bytes(&self) -> u64 {
         self.ledger.charged_bytes()
@@ -92,7 +135,7 @@ impl Disks {
 
     /// Takes room for all of these, before anything is written. A failure takes nothing.
     pub(crate) fn take(&self, wanted: &[Wanted<'_>]) -> Result<Space> {
-        lock(&self.files).retain(|_, file| file.strong_count() > 0);
+        self.tidy();
         let mut by_file = BTreeMap::<(Device, &Path), Vec<usize>>::new();
         for (index, one) in wanted.iter().enumerate() {
             by_file.entry((one.device, one.directory)).or_default().push(index);
@@ -101,8 +144,13 @@ impl Disks {
         let mut copies: Vec<Option<DiskCopy>> = wanted.iter().map(|_| None).collect();
         for ((device, directory), indices) in by_file {
             let file = self.file(device, directory).map_err(|error| error.with_device(device))?;
-            let sizes = indices.iter().map(|index| wanted[*index].bytes);
-            let extents = file.take(sizes).map_err(|error| error.with_device(device))?;
+            let sizes = || indices.iter().map(|index| wanted[*index].bytes);
+            // What other files keep may be the very space that is missing.
+            let extents = match file.take(sizes()) {
+                Err(_) if self.trim() > 0 => file.take(sizes()),
+                taken => taken,
+            };
+            let extents = extents.map_err(|error| error.with_device(device))?;
             files.push(file);
             for (index, extent) in indices.into_iter().zip(extents) {
                 let bytes = wanted[index].bytes;
@@ -129,12 +177,14 @@ impl Disks {
             Error::new(ErrorKind::Io, Operation::Engine, text)
         })?;
         let key = (device, directory);
-        let open = lock(&self.files).get(&key).and_then(Weak::upgrade);
+        let open = lock(&self.files).get(&key).and_then(|entry| entry.file.upgrade());
         if let Some(file) = open.filter(|file| file.is_at_home()) {
             return Ok(file);
         }
-        let file = ExtentFile::create_in(&key.1)?;
-        lock(&self.files).insert(key, Arc::downgrade(&file));
+        let file = ExtentFile::create_in(&key.1, self.keep_bytes)?;
+        let kept = (self.keep_bytes > 0).then(|| Arc::clone(&file));
+        let before = lock(&self.files).insert(key, Entry { file: Arc::downgrade(&file), kept });
+        drop(before);
         Ok(file)
     }
 }

@@ -64,8 +64,9 @@ impl<D: Driver> Engine<D> {
     pub fn new(driver: Arc<D>, config: Config) -> Self {
         process::watch();
         let lanes = Arc::new(Lanes::new(Arc::clone(&driver)));
+        let disks = Disks::new(config.disk_keep_bytes.unwrap_or(u64::MAX));
         let host = Arc::new(HostMemory::new(Arc::clone(&driver)));
-        let reaper = Reaper::new(Arc::clone(&lanes), config.idle_timeout);
+        let reaper = Reaper::new(Arc::clone(&lanes), Arc::clone(&host), config.idle_timeout);
         Self {
             driver,
             config,
@@ -77,7 +78,7 @@ impl<D: Driver> Engine<D> {
             keepers: Mutex::default(),
             host,
             notices: Notices::default(),
-            disks: Disks::default(),
+            disks,
             lanes,
             reaper,
             deferred: Mutex::default(),
@@ -146,13 +147,15 @@ impl<D: Driver> Engine<D> {
         CaptureGuard { engine: self }
     }
 
-    /// Gives host memory back to the system: what is retained and has no backup in it, and the
-    /// streams and staging buffers that no copy is using now. Returns how many retained bytes went.
+    /// Gives back what is kept for the next pause: host memory that is retained and has no backup in
+    /// it, disk space that no contents are in, and the streams and staging buffers that no copy is
+    /// using now. Returns how many bytes of retained host memory went.
     pub fn trim(&self) -> u64 {
         if self.admit("trim").is_err() {
             return 0;
         }
         self.lanes.trim(Duration::ZERO);
+        self.disks.trim();
         self.host.trim()
     }
 

@@ -3,12 +3,13 @@
 mod budget;
 mod slabs;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use allocator_core::{Driver, Error, ErrorKind, Operation, Result};
-use dormant_host::{Piece, carve, process, whole_pages};
+use dormant_host::{Claims, Piece, carve, process, whole_pages};
 
+use self::budget::Pending;
 use self::slabs::{Slabs, register};
 use crate::config::Config;
 use crate::policy::HostMode;
@@ -23,6 +24,10 @@ pub(crate) struct HostMemory<D: Driver> {
     /// What backups take, wherever they lie.
     backups: Ledger,
     slabs: Slabs,
+    /// Joined at the first large backup.
+    claims: OnceLock<Option<Claims>>,
+    /// Bytes that were charged and have not been touched yet.
+    pending: AtomicU64,
     /// A registration was refused: it is not asked for again before the next trim.
     refused: AtomicBool,
     /// A thread is registering.
@@ -43,6 +48,16 @@ pub(crate) struct Room {
     pub(crate) charges: Charges,
 }
 
+/// What [`HostMemory::take`] has taken.
+#[derive(Debug)]
+pub(crate) struct Taken<D: Driver> {
+    /// One for each want, in their order.
+    pub(crate) rooms: Vec<Room>,
+    pub(crate) held: Held,
+    /// To be dropped once it has been touched.
+    pub(crate) pending: Pending<D>,
+}
+
 /// What one backup counts as. Retained memory counts as held whether a backup is in it or not.
 #[derive(Debug)]
 pub(crate) struct Charges {
@@ -56,6 +71,8 @@ pub(crate) struct Held {
     retained: bool,
     reclaimed: bool,
     why: Option<Why>,
+    /// Bytes that were taken for it, and have not been touched yet.
+    new_bytes: u64,
 }
 
 /// Why host memory is held as it is.
@@ -123,6 +140,8 @@ impl<D: Driver> HostMemory<D> {
             held: Ledger::default(),
             backups: Ledger::default(),
             slabs: Slabs::default(),
+            claims: OnceLock::new(),
+            pending: AtomicU64::new(0),
             refused: AtomicBool::new(false),
             registering: AtomicBool::new(false),
         }
@@ -143,7 +162,7 @@ impl<D: Driver> HostMemory<D> {
     ///
     /// # Errors
     /// `HostMemory` over the budget, with numbers, or when the system refuses.
-    pub(crate) fn take(&self, config: &Config, wants: &[Want]) -> Result<(Vec<Room>, Held)> {
+    pub(crate) fn take(self: &Arc<Self>, config: &Config, wants: &[Want]) -> Result<Taken<D>> {
         let total = total_bytes(wants.iter().map(|want| want.bytes))?;
         let mut backups = self.backups.charge(total, None).map_err(|_| overflow())?;
         let mut rooms: Vec<Option<Room>> = wants.iter().map(|_| None).collect();
@@ -202,7 +221,8 @@ impl<D: Driver> HostMemory<D> {
 
         // All that is new is charged before any of it is mapped.
         let new = new_bytes(&keeping)?.saturating_add(new_bytes(&others)?);
-        let mut charge = self.charge(config, new)?;
+        let (mut charge, pending) = self.charge(config, new)?;
+        held.new_bytes = new;
         let keeping_sizes: Vec<_> =
             keeping.iter().map(|index| pages(wants[*index].bytes)).collect();
         let kept = self.slabs.make(&keeping_sizes, &mut charge)?;
@@ -215,13 +235,15 @@ impl<D: Driver> HostMemory<D> {
             let held = charge.split(charged_bytes(wants[index].bytes));
             rooms[index] = Some(room(piece, wants[index].bytes, Some(held)));
         }
-        Ok((rooms.into_iter().flatten().collect(), held))
+        Ok(Taken { rooms: rooms.into_iter().flatten().collect(), held, pending })
     }
 
     /// Gives retained memory that no backup is in back to the system; returns the bytes.
     pub(crate) fn trim(&self) -> u64 {
         self.refused.store(false, Ordering::Relaxed);
-        self.slabs.trim()
+        let trimmed = self.slabs.trim();
+        self.publish();
+        trimmed
     }
 
     /// What is retained now, to compare with later.
@@ -250,8 +272,12 @@ impl<D: Driver> HostMemory<D> {
         registered
     }
 
-    /// The same in the background, one at a time.
-    pub(crate) fn register_in_background(self: &Arc<Self>, threads: usize, populate: bool) {
+    /// The same in the background, one at a time. With `new` the pages of what is pending are taken.
+    pub(crate) fn register_in_background(
+        self: &Arc<Self>,
+        threads: usize,
+        new: Option<Pending<D>>,
+    ) {
         if self.was_refused()
             || self.slabs.unregistered().is_empty()
             || self.registering.swap(true, Ordering::AcqRel)
@@ -261,7 +287,8 @@ impl<D: Driver> HostMemory<D> {
         let host = Arc::clone(self);
         let spawned =
             std::thread::Builder::new().name("dormant-register".to_owned()).spawn(move || {
-                host.register(threads, populate);
+                host.register(threads, new.is_some());
+                drop(new);
                 host.registering.store(false, Ordering::Release);
             });
         if spawned.is_err() {

@@ -80,6 +80,8 @@ pub struct Stats {
     /// Disk space that backups take, in bytes of whole sectors of 4096; falls when they have gone
     /// back.
     pub disk_backup_bytes: u64,
+    /// Disk space that the files of backups take, in bytes, with what they keep for the next pause.
+    pub disk_file_bytes: u64,
     /// Active blocks whose free waits for a capture to end, or for the device.
     pub deferred_frees: u64,
     /// Frees that failed where nobody could be told.
@@ -159,6 +161,7 @@ impl<D: Driver> Engine<D> {
         stats.host_backup_bytes = self.host.backup_bytes();
         stats.host_retained_bytes = self.host.retained_bytes();
         stats.disk_backup_bytes = self.disks.charged_bytes();
+        stats.disk_file_bytes = self.disks.file_bytes();
         stats.deferred_frees = lock(&self.deferred).len() as u64;
         stats.failed_frees = self.failed_frees.load(Ordering::Relaxed);
         stats

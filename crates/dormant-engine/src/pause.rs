@@ -127,7 +127,7 @@ impl<D: Driver> Engine<D> {
             failures.append(&mut group.failures);
             tally.merge(group.tally);
         }
-        self.host.register_in_background(self.config.workers_for(1), false);
+        self.host.register_in_background(self.config.workers_for(1), None);
         let notices = self.notices.first_time(self.met(&saved));
         phases.total = begun.elapsed();
         let report = Report {

@@ -4,7 +4,7 @@ use allocator_core::{Device, Driver};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::host::Want;
+use crate::host::{self, Want};
 use crate::pause::PauseOptions;
 use crate::policy::Policy;
 use crate::registry::BlockState;
@@ -97,7 +97,8 @@ impl<D: Driver> Engine<D> {
             }
         }
         let failed = |cause| Error::new(action.clone(), cause);
-        let (rooms, _) = self.host.take(&self.config, &wants).map_err(failed)?;
+        let host::Taken { rooms, pending, .. } =
+            self.host.take(&self.config, &wants).map_err(failed)?;
         let kept = rooms.iter().filter(|room| room.piece.is_kept());
         let bytes = kept.map(|room| room.piece.pages() as u64).sum();
         drop(rooms);
@@ -107,10 +108,12 @@ impl<D: Driver> Engine<D> {
         }
         self.reaper.staging_was_used();
         let registered = if options.background {
-            self.host.register_in_background(workers, true);
+            self.host.register_in_background(workers, Some(pending));
             false
         } else {
-            self.host.register(workers, true)
+            let registered = self.host.register(workers, true);
+            drop(pending);
+            registered
         };
         Ok(Prepared { bytes, registered })
     }

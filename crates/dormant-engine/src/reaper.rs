@@ -8,6 +8,7 @@ use std::time::Duration;
 use allocator_core::{Deadline, Driver};
 use dormant_host::process;
 
+use crate::host::HostMemory;
 use crate::stash::Stash;
 use crate::sync::{Mutex, lock};
 use crate::transfer::Lanes;
@@ -23,13 +24,18 @@ enum Task {
 #[derive(Debug)]
 pub(crate) struct Reaper<D: Driver> {
     lanes: Arc<Lanes<D>>,
+    host: Arc<HostMemory<D>>,
     idle_timeout: Duration,
     sender: Mutex<Option<Sender<Task>>>,
 }
 
 impl<D: Driver> Reaper<D> {
-    pub(crate) fn new(lanes: Arc<Lanes<D>>, idle_timeout: Duration) -> Self {
-        Self { lanes, idle_timeout, sender: Mutex::new(None) }
+    pub(crate) fn new(
+        lanes: Arc<Lanes<D>>,
+        host: Arc<HostMemory<D>>,
+        idle_timeout: Duration,
+    ) -> Self {
+        Self { lanes, host, idle_timeout, sender: Mutex::new(None) }
     }
 
     /// Drops these in the background; here, if no thread can be had.
@@ -64,10 +70,11 @@ impl<D: Driver> Reaper<D> {
             }
         }
         let (new, receiver) = channel();
-        let (lanes, idle_timeout) = (Arc::clone(&self.lanes), self.idle_timeout);
+        let (lanes, host) = (Arc::clone(&self.lanes), Arc::clone(&self.host));
+        let idle_timeout = self.idle_timeout;
         let spawned = std::thread::Builder::new()
             .name("dormant-reaper".to_owned())
-            .spawn(move || serve(&receiver, &lanes, idle_timeout));
+            .spawn(move || serve(&receiver, &lanes, &host, idle_timeout));
         if spawned.is_ok() {
             // The receiver lives until the thread ends, which is after the sender is gone.
             let _ = new.send(task);
@@ -78,7 +85,12 @@ impl<D: Driver> Reaper<D> {
     }
 }
 
-fn serve<D: Driver>(tasks: &Receiver<Task>, lanes: &Lanes<D>, idle_timeout: Duration) {
+fn serve<D: Driver>(
+    tasks: &Receiver<Task>,
+    lanes: &Lanes<D>,
+    host: &HostMemory<D>,
+    idle_timeout: Duration,
+) {
     loop {
         let next = if lanes.is_empty() {
             tasks.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -86,7 +98,10 @@ fn serve<D: Driver>(tasks: &Receiver<Task>, lanes: &Lanes<D>, idle_timeout: Dura
             tasks.recv_timeout(idle_timeout)
         };
         match next {
-            Ok(Task::Drop(stashes)) => drop(stashes),
+            Ok(Task::Drop(stashes)) => {
+                drop(stashes);
+                host.publish();
+            }
             Ok(Task::Drain(done)) => {
                 let _ = done.send(());
             }

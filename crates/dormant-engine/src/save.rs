@@ -8,14 +8,14 @@ use dormant_host::ExtentFile;
 
 use crate::disk::{DiskCopy, Space, Wanted, sync};
 use crate::engine::Engine;
-use crate::host::{Held, Room, Want};
+use crate::host::{self, Held, Room, Want};
 use crate::notice::Notice;
 use crate::pause::{Group, PauseOptions};
 use crate::policy::{Checksum, HostMode, Policy};
 use crate::registry::{Facts, Taken};
 use crate::report::Phases;
 use crate::stash::{HostCopy, Stash};
-use crate::transfer::{self, Copied, Way, each_device, save_jobs, sums_of, write_jobs};
+use crate::transfer::{self, Copied, Direction, Way, each_device, save_jobs, sums_of, write_jobs};
 
 /// What was saved, and how.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +49,7 @@ impl<D: Driver> Engine<D> {
         let saved = self.save_groups(groups, options, deadline, phases);
         if saved.is_err() {
             self.host.back_to(mark);
+            self.disks.trim();
         }
         saved
     }
@@ -63,7 +64,7 @@ impl<D: Driver> Engine<D> {
         let step = Instant::now();
         let on_host = with_policy(groups, options.policy, Policy::Host);
         let wants: Vec<_> = on_host.map(|taken| self.want(&taken.facts)).collect();
-        let (rooms, held) = self.host.take(&self.config, &wants)?;
+        let host::Taken { rooms, held, pending } = self.host.take(&self.config, &wants)?;
         let Space { copies, files } =
             self.take_disk_space(with_policy(groups, options.policy, Policy::Disk))?;
         phases.create = step.elapsed();
@@ -90,20 +91,23 @@ impl<D: Driver> Engine<D> {
         let mut jobs = Vec::new();
         let on_host = with_policy(groups, options.policy, Policy::Host);
         for (taken, Place { to, sums }) in on_host.zip(&mut rooms) {
-            let way = Way::of(to.piece.is_registered(), !sums.is_empty());
+            let way = Way::of(Direction::Save, to.piece.is_registered(), !sums.is_empty());
             jobs.extend(save_jobs(&taken.block, 0, &mut to.piece, way, sums));
         }
         let on_disk = with_policy(groups, options.policy, Policy::Disk);
         for (taken, Place { to, sums }) in on_disk.zip(&mut extents) {
-            jobs.extend(write_jobs(&taken.block, to.parts(), sums));
+            let way = Way::of_disk(!sums.is_empty());
+            jobs.extend(write_jobs(&taken.block, to.parts(way.job_bytes()), sums));
         }
         let nothing = jobs.is_empty();
-        let copied = transfer::save(&self.lanes, &self.config, jobs);
+        let copied =
+            transfer::save(&self.lanes, &self.config, jobs, self.host.watch(&self.config, held));
         if !nothing {
             self.reaper.staging_was_used();
         }
         let copied = copied?;
         sync(&files)?;
+        drop(pending);
         phases.copy = step.elapsed();
         stash_all(groups, options.policy, rooms, extents);
         Ok(Saved { copied, held, files })

@@ -12,10 +12,13 @@ mod queue;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use allocator_core::{Driver, Error, ErrorKind, Mapped, Operation, Result};
 use dormant_host::{Batch, Lane, RestoreJob, SaveJob};
 
+use self::crew::Crew;
 use self::jobs::Job;
 use self::queue::Queue;
 use crate::config::Config;
@@ -24,7 +27,7 @@ use crate::notice::Notice;
 pub(crate) use self::crew::Loads;
 pub(crate) use self::devices::each_device;
 pub(crate) use self::jobs::{
-    Load, Way, read_jobs, restore_jobs, save_jobs, sums_of, write_jobs, zero_job,
+    Direction, Load, Way, read_jobs, restore_jobs, save_jobs, sums_of, write_jobs, zero_job,
 };
 pub(crate) use self::lanes::Lanes;
 
@@ -42,18 +45,36 @@ impl Copied {
     }
 }
 
-/// Copies from blocks; everything has ended when this returns, also with an error.
+/// How often [`save`] asks whether it may go on.
+const WATCH: Duration = Duration::from_millis(5);
+
+/// Copies from blocks; everything has ended when this returns, also with an error. Every 5 ms `watch`
+/// is asked whether to go on, if there is one.
 pub(crate) fn save<D: Driver, B: Mapped<Driver = D> + Sync>(
     lanes: &Lanes<D>,
     config: &Config,
     jobs: Vec<SaveJob<'_, B>>,
+    watch: Option<impl Fn() -> Result<()>>,
 ) -> Result<Copied> {
     let mut loads = Loads::new();
     for job in &jobs {
         *loads.entry((job.device(), job.load())).or_default() += 1;
     }
     let work = |lane: &mut Lane<D>, next: &mut dyn FnMut() -> Batch<_>| lane.save(next);
-    run(lanes, config, &loads, work, |feeds| feeds.push(jobs.into_iter()))
+    let crew = config.crew(&loads, Direction::Save);
+    let mut seen = Ok(());
+    let copied = run(lanes, &crew, &loads, work, |feeds, working| {
+        feeds.push(jobs.into_iter());
+        feeds.close();
+        let Some(watch) = watch else { return };
+        while seen.is_ok() && working.recv_timeout(WATCH) == Err(RecvTimeoutError::Timeout) {
+            seen = watch();
+        }
+        if seen.is_err() {
+            feeds.give_up();
+        }
+    });
+    seen.and(copied)
 }
 
 /// Copies to blocks; everything has ended when this returns, also with an error.
@@ -77,7 +98,7 @@ pub(crate) fn restore_while<'a, D: Driver, B: Mapped<Driver = D> + Sync + 'a>(
     produce: impl FnOnce(&Feeds<'_, RestoreJob<'a, B>>),
 ) -> Result<Copied> {
     let work = |lane: &mut Lane<D>, next: &mut dyn FnMut() -> Batch<_>| lane.restore(next);
-    run(lanes, config, loads, work, produce)
+    run(lanes, &config.crew(loads, Direction::Restore), loads, work, |feeds, _| produce(feeds))
 }
 
 /// Where jobs go.
@@ -97,6 +118,11 @@ impl<J: Job> Feeds<'_, J> {
                 queue.push(std::iter::once(job));
             }
         }
+    }
+
+    /// Nothing more will be brought.
+    pub(crate) fn close(&self) {
+        self.queues.values().for_each(Queue::close);
     }
 
     /// Nothing more is to be copied, nor what has been brought and not begun.
@@ -123,12 +149,11 @@ enum Ended {
 
 fn run<D: Driver, J: Job>(
     lanes: &Lanes<D>,
-    config: &Config,
+    crew: &Crew,
     loads: &Loads,
     work: impl Fn(&mut Lane<D>, &mut dyn FnMut() -> Batch<J>) -> Result<u64> + Sync,
-    produce: impl FnOnce(&Feeds<'_, J>),
+    produce: impl FnOnce(&Feeds<'_, J>, &Receiver<()>),
 ) -> Result<Copied> {
-    let crew = config.crew(loads);
     let stop = AtomicBool::new(false);
     let queues: BTreeMap<_, _> = loads
         .keys()
@@ -177,16 +202,24 @@ fn run<D: Driver, J: Job>(
     let mut ended = Vec::new();
     std::thread::scope(|scope| {
         let mut running = Vec::new();
+        // Disconnected when the last worker has ended.
+        let (at_work, working) = channel::<()>();
         for roster in rosters {
-            let serve = &serve;
-            let spawned = std::thread::Builder::new()
-                .name("dormant-copy".to_owned())
-                .spawn_scoped(scope, move || roster.into_iter().map(serve).collect::<Vec<_>>());
+            let (serve, at_work) = (&serve, at_work.clone());
+            let spawned = std::thread::Builder::new().name("dormant-copy".to_owned()).spawn_scoped(
+                scope,
+                move || {
+                    let ends = roster.into_iter().map(serve).collect::<Vec<_>>();
+                    drop(at_work);
+                    ends
+                },
+            );
             running.extend(spawned.ok());
         }
         // Also when `produce`, which is the caller's, panics: nobody waits for more.
+        drop(at_work);
         let closing = Closing(&queues);
-        produce(&Feeds { queues: &queues, stop: &stop });
+        produce(&Feeds { queues: &queues, stop: &stop }, &working);
         drop(closing);
         for thread in running {
             match thread.join() {

@@ -15,7 +15,8 @@ use crate::report::Phases;
 use crate::resume::Group;
 use crate::stash::Stash;
 use crate::transfer::{
-    self, Copied, Feeds, Load, Loads, Way, each_device, read_jobs, restore_jobs, sums_of, zero_job,
+    self, Copied, Direction, Feeds, Load, Loads, Way, each_device, read_jobs, restore_jobs,
+    zero_job,
 };
 
 /// An error, and the device that it happened on.
@@ -29,7 +30,7 @@ type Slot<D> = OnceLock<Taken<AttachedBlock<D, Stash>>>;
 enum Errand {
     Nothing,
     Host(Way),
-    Disk,
+    Disk(Way),
     Zero,
 }
 
@@ -144,11 +145,14 @@ fn errand<D: Driver>(block: &PausedBlock<D, Stash>, loads: &mut Loads) -> Errand
     let (errand, load, jobs) = match block.stash() {
         Some(Stash::Host(copy)) => {
             let summed = !copy.sums().is_empty();
-            let way = Way::of(copy.piece().is_registered(), summed);
+            let way = Way::of(Direction::Restore, copy.piece().is_registered(), summed);
             let load = if way.direct && !summed { Load::Link } else { Load::Cpu };
-            (Errand::Host(way), load, way.jobs(copy.bytes().len()))
+            (Errand::Host(way), load, way.jobs(copy.bytes().len() as u64))
         }
-        Some(Stash::Disk(copy)) => (Errand::Disk, Load::Disk, sums_of(copy.bytes())),
+        Some(Stash::Disk(copy)) => {
+            let way = Way::of_disk(!copy.sums().is_empty());
+            (Errand::Disk(way), Load::Disk, way.jobs(copy.bytes()))
+        }
         Some(Stash::Zeroed) => (Errand::Zero, Load::Link, 1),
         Some(Stash::Discarded) | None => return Errand::Nothing,
     };
@@ -166,8 +170,8 @@ fn feed<'a, D: Driver>(
         (Errand::Host(way), Some(Stash::Host(copy))) => {
             feeds.push(restore_jobs(block, 0, copy.bytes(), way, copy.sums()));
         }
-        (Errand::Disk, Some(Stash::Disk(copy))) => {
-            feeds.push(read_jobs(block, copy.parts(), copy.sums()));
+        (Errand::Disk(way), Some(Stash::Disk(copy))) => {
+            feeds.push(read_jobs(block, copy.parts(way.job_bytes()), copy.sums()));
         }
         (Errand::Zero, _) => feeds.push(std::iter::once(zero_job(block, taken.facts.bytes))),
         _ => {}

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use allocator_core::{Error, ErrorKind, Operation, Result};
 
 use crate::file::UnnamedFile;
-use crate::lane::CHUNK_BYTES;
+use crate::lane::STAGING_BYTES;
 use crate::places::Places;
 use crate::process;
 
@@ -22,15 +22,24 @@ pub fn extent_bytes(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(EXTENT_ALIGN_BYTES).unwrap_or(most)
 }
 
-/// An unnamed file that is handed out in parts. It is made shorter as its last parts go, and
-/// nothing is left of it when all are gone.
+/// An unnamed file that is handed out in parts. As its last parts go it is made shorter, but for what
+/// it keeps: space that was written before is written quicker than new space (an ext4 file's new space has
+/// to be marked as written, which cost a fifth).
 #[derive(Debug)]
 pub struct ExtentFile {
     file: UnnamedFile,
     directory: PathBuf,
     /// Which file system the directory was on.
     file_system: u64,
-    places: Mutex<Places>,
+    keep_bytes: u64,
+    layout: Mutex<Layout>,
+}
+
+#[derive(Debug)]
+struct Layout {
+    places: Places,
+    /// The file's.
+    length: u64,
 }
 
 fn file_system_of(directory: &Path) -> Result<u64> {
@@ -41,19 +50,21 @@ fn file_system_of(directory: &Path) -> Result<u64> {
 }
 
 impl ExtentFile {
-    /// Makes a file in `directory`, which is made if it is missing.
+    /// Makes a file in `directory`, which is made if it is missing. It keeps `keep_bytes` of its space
+    /// when its parts are gone.
     ///
     /// # Errors
     /// `Io`: no permission, a path that is no directory.
-    pub fn create_in(directory: &Path) -> Result<Arc<Self>> {
+    pub fn create_in(directory: &Path, keep_bytes: u64) -> Result<Arc<Self>> {
         let file = UnnamedFile::create_in(directory)?;
         file.go_direct();
         Ok(Arc::new(Self {
             file,
             file_system: file_system_of(directory)?,
             directory: directory.to_owned(),
+            keep_bytes,
             // The system counts offsets in signed numbers.
-            places: Mutex::new(Places::new(i64::MAX as u64)),
+            layout: Mutex::new(Layout { places: Places::new(i64::MAX as u64), length: 0 }),
         }))
     }
 
@@ -75,8 +86,37 @@ impl ExtentFile {
         self.file.is_direct()
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn layout(&self) -> MutexGuard<'_, Layout> {
+        self.layout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long it is, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.layout().length
+    }
+
+    /// Whether no part of it is in use.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.layout().places.end() == 0
+    }
+
+    /// Gives space behind the last part back to the disk; returns how many bytes.
+    pub fn trim(&self) -> u64 {
+        self.cut(&mut self.layout(), 0)
+    }
+
+    /// Makes it shorter, but for its parts and for what it keeps. Under the lock: nobody may take the
+    /// bytes before they are cut off.
+    fn cut(&self, layout: &mut Layout, keep_bytes: u64) -> u64 {
+        let length = layout.places.end().max(keep_bytes.min(layout.length));
+        // Parts that were taken last may not have their space yet.
+        let cut = layout.length.saturating_sub(length);
+        if cut > 0 && self.file.shrink(length).is_ok() {
+            layout.length = length;
+        }
+        cut
     }
 
     /// Takes an extent of each of these sizes, in bytes, and makes sure of their space on the
@@ -87,18 +127,21 @@ impl ExtentFile {
     pub fn take(self: &Arc<Self>, sizes: impl IntoIterator<Item = u64>) -> Result<Vec<Extent>> {
         let mut extents: Vec<Extent> = Vec::new();
         let (taken, grown) = {
-            let mut places = self.places();
-            let before = places.end();
+            let mut layout = self.layout();
             let taken = sizes.into_iter().map(extent_bytes).try_for_each(|bytes| {
-                let start = places.take(bytes).ok_or_else(|| {
+                let start = layout.places.take(bytes).ok_or_else(|| {
                     let text = "the backups together do not fit a file";
                     Error::new(ErrorKind::Io, Operation::Engine, text).with_bytes(bytes)
                 })?;
                 extents.push(Extent { file: Arc::clone(self), start, bytes });
                 Ok(())
             });
-            let grows = taken.is_ok() && places.end() > before;
-            let grown = if grows { self.file.extend(before, places.end()) } else { Ok(()) };
+            let (length, end) = (layout.length, layout.places.end());
+            let mut grown = Ok(());
+            if taken.is_ok() && end > length {
+                grown = self.file.extend(length, end);
+                layout.length = if grown.is_ok() { end } else { length };
+            }
             (taken, grown)
         };
         // Dropped extents go back, which takes the lock again.
@@ -136,12 +179,13 @@ impl Extent {
         self.bytes
     }
 
-    /// Its first `bytes` bytes in parts of a chunk.
-    pub fn parts(&self, bytes: u64) -> impl Iterator<Item = ExtentPart<'_>> {
+    /// Its first `bytes` bytes in parts of `part_bytes`, at most [`STAGING_BYTES`].
+    pub fn parts(&self, bytes: u64, part_bytes: usize) -> impl Iterator<Item = ExtentPart<'_>> {
         let bytes = bytes.min(self.bytes);
-        (0..bytes).step_by(CHUNK_BYTES).map(move |offset| {
+        let part_bytes = part_bytes.clamp(1, STAGING_BYTES);
+        (0..bytes).step_by(part_bytes).map(move |offset| {
             let left = usize::try_from(bytes - offset).unwrap_or(usize::MAX);
-            ExtentPart { extent: self, offset, bytes: left.min(CHUNK_BYTES) }
+            ExtentPart { extent: self, offset, bytes: left.min(part_bytes) }
         })
     }
 
@@ -172,17 +216,22 @@ impl Drop for Extent {
         if process::is_forked_child() {
             return;
         }
-        let mut places = self.file.places();
-        let before = places.end();
-        places.give(self.start, self.bytes);
-        // Under the lock: nobody may take the bytes before they are cut off.
-        if places.end() < before {
-            let _ = self.file.file.shrink(places.end());
+        let mut layout = self.file.layout();
+        layout.places.give(self.start, self.bytes);
+        self.file.cut(&mut layout, self.file.keep_bytes);
+    }
+}
+
+impl Drop for ExtentFile {
+    fn drop(&mut self) {
+        // A forked child may hold the file open for long; it is not the child's to cut.
+        if !process::is_forked_child() {
+            self.trim();
         }
     }
 }
 
-/// A part of an extent, no longer than a chunk.
+/// A part of an extent, no longer than a staging buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtentPart<'a> {
     extent: &'a Extent,
@@ -231,19 +280,19 @@ mod tests {
 
     /// Where the last part ends, and what is free before it.
     fn used(file: &ExtentFile) -> (u64, Vec<(u64, u64)>) {
-        let places = file.places();
-        (places.end(), places.free())
+        let layout = file.layout();
+        (layout.places.end(), layout.places.free())
     }
 
     #[test]
     fn extents_keep_their_own_bytes_and_the_file_ends_with_the_last() {
         let directory = tempfile::tempdir().unwrap();
-        let file = ExtentFile::create_in(directory.path()).unwrap();
-        let sizes = [1, 4096, 4097, CHUNK_BYTES as u64 + 1];
+        let file = ExtentFile::create_in(directory.path(), 0).unwrap();
+        let sizes = [1, 4096, 4097, STAGING_BYTES as u64 + 1];
         let mut extents = file.take(sizes).unwrap();
-        let mut memory = crate::Mapping::new(CHUNK_BYTES).unwrap();
+        let mut memory = crate::Mapping::new(STAGING_BYTES).unwrap();
         for (seed, (extent, bytes)) in extents.iter().zip(sizes).enumerate() {
-            for part in extent.parts(bytes) {
+            for part in extent.parts(bytes, STAGING_BYTES) {
                 let buffer = &mut memory.as_mut_slice()[..part.padded_bytes()];
                 buffer.fill(u8::try_from(seed + 1).unwrap());
                 part.write(buffer).unwrap();
@@ -254,11 +303,12 @@ mod tests {
             let mut pieces = crate::carve([usize::try_from(extent.bytes()).unwrap()]).unwrap();
             extent.read(&mut pieces[0]).unwrap();
             assert!(pieces[0].iter().all(|byte| usize::from(*byte) == seed + 1));
-            let lengths: u64 = extent.parts(bytes).map(|part| part.bytes() as u64).sum();
+            let lengths: u64 =
+                extent.parts(bytes, STAGING_BYTES).map(|part| part.bytes() as u64).sum();
             assert_eq!(lengths, bytes);
         }
         extents.pop();
-        assert_eq!(file.places().end(), 4096 * 4);
+        assert_eq!(file.layout().places.end(), 4096 * 4);
         extents.clear();
         assert_eq!(used(&file), (0, vec![]));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
@@ -267,7 +317,7 @@ mod tests {
     #[test]
     fn a_disk_that_is_too_small_is_a_typed_error_and_leaves_others_alone() {
         let directory = tempfile::tempdir().unwrap();
-        let file = ExtentFile::create_in(directory.path()).unwrap();
+        let file = ExtentFile::create_in(directory.path(), 0).unwrap();
         let kept = file.take([100]).unwrap();
         let error = file.take([4096, 1 << 61]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
@@ -276,5 +326,21 @@ mod tests {
         assert_eq!(file.take([u64::MAX]).unwrap_err().kind(), ErrorKind::Io);
         assert_eq!(used(&file), (4096, vec![]));
         assert_eq!(kept[0].read(&mut [0; 4097]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+
+    #[test]
+    fn a_file_keeps_as_much_as_it_may_and_gives_it_back_when_asked() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = ExtentFile::create_in(directory.path(), 3 * 4096).unwrap();
+        let extents = file.take([4096, 4096, 4096, 4096]).unwrap();
+        assert_eq!(file.bytes(), 4 * 4096);
+        drop(extents);
+        assert!(file.is_idle());
+        assert_eq!((file.bytes(), used(&file)), (3 * 4096, (0, vec![])));
+        let one = file.take([4096]).unwrap();
+        assert_eq!(file.bytes(), 3 * 4096);
+        assert_eq!((file.trim(), file.bytes()), (2 * 4096, 4096));
+        drop(one);
+        assert_eq!((file.bytes(), file.trim(), file.bytes()), (4096, 4096, 0));
     }
 }

@@ -8,16 +8,16 @@ use smallvec::SmallVec;
 use twox_hash::XxHash3_64;
 
 use crate::extent::{EXTENT_ALIGN_BYTES, ExtentPart};
-use crate::lane::CHUNK_BYTES;
+use crate::lane::{CHUNK_BYTES, STAGING_BYTES};
 
 /// The most bytes that one job copies without staging.
 pub const DIRECT_BYTES: usize = 8 << 20;
 
-/// Jobs that a lane queues and waits for together. What is staged of them fits one chunk
+/// Jobs that a lane queues and waits for together. What is staged of them fits [`STAGING_BYTES`]
 /// ([`staged_bytes`](SaveJob::staged_bytes)). An empty one ends the copying.
 pub type Batch<J> = SmallVec<[J; 1]>;
 
-/// A copy from the device: at most [`CHUNK_BYTES`], [`DIRECT_BYTES`] without staging.
+/// A copy from the device: at most [`STAGING_BYTES`], [`DIRECT_BYTES`] without staging.
 #[derive(Debug)]
 pub struct SaveJob<'a, B> {
     /// Where from.
@@ -30,7 +30,7 @@ pub struct SaveJob<'a, B> {
     pub sum: Option<&'a mut u64>,
 }
 
-/// A copy to the device: at most [`CHUNK_BYTES`], [`DIRECT_BYTES`] without staging.
+/// A copy to the device: at most [`STAGING_BYTES`], [`DIRECT_BYTES`] without staging.
 #[derive(Debug)]
 pub struct RestoreJob<'a, B> {
     /// Where to.
@@ -155,7 +155,7 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn most_bytes(&self) -> usize {
-        if matches!(self, Self::Direct(_)) { DIRECT_BYTES } else { CHUNK_BYTES }
+        if matches!(self, Self::Direct(_)) { DIRECT_BYTES } else { STAGING_BYTES }
     }
 
     /// How many bytes of staging memory are looked at.
@@ -222,7 +222,7 @@ impl Source<'_> {
 
     pub(crate) fn most_bytes(&self) -> u64 {
         match self {
-            Self::Memory(_) | Self::Disk(_) => CHUNK_BYTES as u64,
+            Self::Memory(_) | Self::Disk(_) => STAGING_BYTES as u64,
             Self::Direct(_) => DIRECT_BYTES as u64,
             Self::Zeroes(_) => u64::MAX,
         }

@@ -6,7 +6,8 @@ use allocator_core::{
     ActiveBlock, Backing, Device, Driver, ErrorKind, Granularity, Operation, PausedBlock,
 };
 use dormant_host::{
-    Batch, CHUNK_BYTES, DIRECT_BYTES, Lane, RestoreJob, SaveJob, Source, Target, checksum,
+    Batch, CHUNK_BYTES, DIRECT_BYTES, Lane, RestoreJob, STAGING_BYTES, SaveJob, Source, Target,
+    checksum,
 };
 use dormant_sim::{Fault, Sim, SimConfig};
 
@@ -101,7 +102,7 @@ fn a_job_outside_its_block_or_on_another_device_is_refused() {
         (&here, CHUNK - 15, 16),
         (&here, u64::MAX, 16),
         (&there, 0, 16),
-        (&here, 0, CHUNK_BYTES + 1),
+        (&here, 0, STAGING_BYTES + 1),
     ] {
         let into = &mut vec![0; length][..];
         let mut job = Some(SaveJob { block, offset, into: into.into(), sum: None });
@@ -219,7 +220,7 @@ fn small_copies_go_together_and_a_batch_that_does_not_fit_is_refused() {
     assert_eq!(sim.calls(Operation::Wait) - waits, 1);
     assert!(back == source[..back.len()]);
 
-    let parts = source.chunks(CHUNK_BYTES / 2 + 1);
+    let parts = [&source[..], &source[..], &source[..1]];
     let jobs =
         parts.map(|from| RestoreJob { block: &block, offset: 0, from: from.into(), sum: None });
     let error = restore_batch(&mut lane, jobs).unwrap_err();

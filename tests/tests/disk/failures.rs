@@ -77,12 +77,12 @@ fn a_directory_that_cannot_be_made_refuses_the_pause() {
 fn a_copy_that_fails_leaves_no_file_and_no_charge() {
     let directory = tempfile::tempdir().unwrap();
     let (sim, engine) = engine_over(small());
-    let address = filled(&engine, "w", ZERO, 40 * GRANULE, 1, directory.path());
+    let address = filled(&engine, "w", ZERO, 80 * GRANULE, 1, directory.path());
     sim.fail_nth(Operation::Read, 2, ErrorKind::Unknown);
     expect_refused(&engine, "w", ErrorKind::Unknown);
     assert_eq!(engine.stats().disk_backup_bytes, 0);
     assert!(open_files("self", directory.path()).is_empty());
-    expect_pattern(&engine, address, 40 * GRANULE, 1);
+    expect_pattern(&engine, address, 80 * GRANULE, 1);
 }
 
 /// Refused for lack of space on disk.

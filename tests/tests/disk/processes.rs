@@ -27,6 +27,7 @@ in_its_own_process! {
         let sim = Arc::new(Sim::new(small().capacity_bytes(1000 * GRANULE)).unwrap());
         let mut settings = Config::default();
         settings.workers = Some(16);
+        settings.disk_keep_bytes = Some(0);
         settings.idle_timeout = Duration::from_secs(600);
         let engine = Engine::new(Arc::clone(&sim), settings);
         let blocks: Vec<_> = (0..2000_u64)

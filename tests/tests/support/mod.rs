@@ -52,12 +52,13 @@ pub(crate) fn small() -> SimConfig {
     SimConfig::new().devices(2).capacity_bytes(CAPACITY).granularity(GRANULE).scribble(Some(0xA5))
 }
 
-/// One worker a device, staging that stays open, and nothing that is registered in the background,
-/// so that two runs make the same calls.
+/// One worker a device, staging that stays open, and nothing that is kept or registered for the next
+/// pause, so that two runs make the same calls.
 pub(crate) fn steady() -> Config {
     let mut config = Config::default();
     config.workers = Some(1);
     config.host_mode = HostMode::Reclaim;
+    config.disk_keep_bytes = Some(0);
     config.idle_timeout = Duration::from_secs(600);
     config
 }

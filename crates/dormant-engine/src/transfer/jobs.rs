@@ -1,7 +1,9 @@
 //! What is to be copied, cut into jobs.
 
 use allocator_core::{Device, Mapped};
-use dormant_host::{CHUNK_BYTES, DIRECT_BYTES, ExtentPart, RestoreJob, SaveJob, Source, Target};
+use dormant_host::{
+    CHUNK_BYTES, DIRECT_BYTES, ExtentPart, RestoreJob, STAGING_BYTES, SaveJob, Source, Target,
+};
 
 /// A copy that a worker can take.
 pub(super) trait Job: Send {
@@ -68,7 +70,24 @@ impl<B: Mapped + Sync> Job for RestoreJob<'_, B> {
     }
 }
 
-/// How a copy between a device and host memory goes.
+/// Which way contents go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Save,
+    Restore,
+}
+
+impl Direction {
+    /// What is staged at a time, in bytes.
+    pub(super) fn staged_bytes(self) -> usize {
+        match self {
+            Self::Save => CHUNK_BYTES,
+            Self::Restore => STAGING_BYTES,
+        }
+    }
+}
+
+/// How a copy goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     /// Whether the device reads or writes the memory itself.
@@ -79,19 +98,33 @@ pub(crate) struct Way {
 
 impl Way {
     /// By way of staging memory.
-    pub(crate) const STAGED: Self = Self { direct: false, job_bytes: CHUNK_BYTES };
+    pub(crate) fn staged(direction: Direction) -> Self {
+        Self { direct: false, job_bytes: direction.staged_bytes() }
+    }
 
     /// From or to memory that is `registered`, or not; with checksums, of one chunk each, or without.
-    pub(crate) fn of(registered: bool, summed: bool) -> Self {
+    pub(crate) fn of(direction: Direction, registered: bool, summed: bool) -> Self {
         match (registered, summed) {
+            (direct, true) => Self { direct, job_bytes: CHUNK_BYTES },
             (true, false) => Self { direct: true, job_bytes: DIRECT_BYTES },
-            (direct, _) => Self { direct, job_bytes: CHUNK_BYTES },
+            (false, false) => Self::staged(direction),
         }
     }
 
+    /// From or to a file; likewise.
+    pub(crate) fn of_disk(summed: bool) -> Self {
+        let job_bytes = if summed { CHUNK_BYTES } else { STAGING_BYTES };
+        Self { direct: false, job_bytes }
+    }
+
+    /// Bytes of one job.
+    pub(crate) fn job_bytes(self) -> usize {
+        self.job_bytes
+    }
+
     /// How many jobs `bytes` come to.
-    pub(crate) fn jobs(self, bytes: usize) -> usize {
-        bytes.div_ceil(self.job_bytes)
+    pub(crate) fn jobs(self, bytes: u64) -> usize {
+        usize::try_from(bytes.div_ceil(self.job_bytes as u64)).unwrap_or(usize::MAX)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use allocator_core::Device;
-use dormant_host::{Batch, CHUNK_BYTES};
+use dormant_host::{Batch, STAGING_BYTES};
 
 use super::jobs::{Job, Load};
 
@@ -75,7 +75,7 @@ impl<J: Job> Queue<J> {
             while let Some(job) = waiting.jobs.front() {
                 bytes += job.bytes();
                 staged += job.staged_bytes();
-                let fits = bytes <= self.window_bytes && staged <= CHUNK_BYTES;
+                let fits = bytes <= self.window_bytes && staged <= STAGING_BYTES;
                 if !batch.is_empty() && (!fits || batch.len() == MOST_JOBS) {
                     break;
                 }
@@ -117,7 +117,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         queue.push((0..100).map(|_| Fake(100, 4096)));
         queue.push([Fake(5 << 20, 0), Fake(1, 0), Fake(3 << 20, 0)].into_iter());
-        queue.push([Fake(1, CHUNK_BYTES), Fake(1, 4096)].into_iter());
+        queue.push([Fake(1, STAGING_BYTES), Fake(1, 4096)].into_iter());
         queue.close();
         let mut lengths = Vec::new();
         loop {

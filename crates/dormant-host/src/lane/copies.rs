@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use allocator_core::{Driver, Error, Mapped, Result};
 use smallvec::SmallVec;
 
-use super::{CHUNK_BYTES, Lane};
+use super::{Lane, STAGING_BYTES};
 use crate::job::{Batch, RestoreJob, SaveJob, Source, Target};
 
 /// Jobs of one half that are under way, and where in its buffer each has its bytes.
@@ -17,7 +17,7 @@ impl<D: Driver> Lane<D> {
     ///
     /// # Errors
     /// `InvalidArgument` for a job outside its block, longer than may be, or of another device, and
-    /// for a batch that does not fit a chunk; `Io` for a file; else the driver's first error.
+    /// for a batch that does not fit the staging buffer; `Io` for a file; else the driver's first error.
     pub fn save<'a, B>(&mut self, next: impl FnMut() -> Batch<SaveJob<'a, B>>) -> Result<u64>
     where
         B: Mapped<Driver = D> + 'a,
@@ -188,10 +188,11 @@ impl<D: Driver> Lane<D> {
 }
 
 fn check_room(at: usize, bytes: usize) -> Result<()> {
-    if at.checked_add(bytes).is_some_and(|end| end <= CHUNK_BYTES) {
+    if at.checked_add(bytes).is_some_and(|end| end <= STAGING_BYTES) {
         return Ok(());
     }
-    Err(super::invalid("copies that do not fit a chunk together").with_bytes(bytes as u64))
+    Err(super::invalid("copies that do not fit the staging buffer together")
+        .with_bytes(bytes as u64))
 }
 
 /// Says whose contents a file or a checksum failed.
