@@ -9,6 +9,7 @@ use allocator_core::{Address, Deadline, Device, Driver, ErrorKind, Operation, Pa
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::free::UNTOLD_TIMEOUT;
+use crate::host::Home;
 use crate::policy::{Checksum, HostMode, Policy};
 use crate::region::{self, Current, Settings};
 use crate::registry::{Facts, Freed, Taken};
@@ -168,6 +169,7 @@ impl<D: Driver> Engine<D> {
             directory: allocation.directory.clone().or(directory),
             host_mode: allocation.host_mode.or(host_mode),
             checksum: allocation.checksum.or(checksum),
+            home: Home::default(),
         })
     }
 

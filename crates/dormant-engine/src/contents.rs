@@ -148,7 +148,7 @@ impl<D: Driver> Engine<D> {
         let copy = match stash {
             Stash::Host(copy) => copy,
             Stash::Disk(copy) => {
-                let want = Want { bytes: copy.extent_bytes(), mode: HostMode::Reclaim };
+                let want = Want { bytes: copy.extent_bytes(), mode: HostMode::Reclaim, home: None };
                 let host::Taken { rooms, pending, .. } = self.host.take(&self.config, &[want])?;
                 let mut room = rooms.into_iter().next().ok_or_else(no_contents)?;
                 copy.read(&mut room.piece).map_err(|error| error.with_device(device))?;
@@ -178,7 +178,7 @@ impl<D: Driver> Engine<D> {
             let displaced = registry
                 .displaced()
                 .iter()
-                .map(|(address, facts, remnant)| (*address, &**facts, remnant));
+                .map(|(address, facts, remnant)| (*address, facts, remnant));
             placed
                 .chain(displaced)
                 .filter_map(|(address, facts, remnant)| {

@@ -154,6 +154,8 @@ impl<D: Driver> Engine<D> {
         if self.admit("trim").is_err() {
             return 0;
         }
+        // Backups of blocks that have just been resumed are on their way out.
+        self.reaper.drain(Deadline::after(UNTOLD_TIMEOUT));
         self.lanes.trim(Duration::ZERO);
         self.disks.trim();
         self.host.trim()

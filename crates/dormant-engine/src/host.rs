@@ -10,6 +10,7 @@ use allocator_core::{Driver, Error, ErrorKind, Operation, Result};
 use dormant_host::{Claims, Piece, carve, process, whole_pages};
 
 use self::budget::Pending;
+pub(crate) use self::slabs::Home;
 use self::slabs::{Slabs, register};
 use crate::config::Config;
 use crate::policy::HostMode;
@@ -36,9 +37,22 @@ pub(crate) struct HostMemory<D: Driver> {
 
 /// What a backup wants.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Want {
+pub(crate) struct Want<'a> {
     pub(crate) bytes: u64,
     pub(crate) mode: HostMode,
+    /// Where it was last time, and will be found next time.
+    pub(crate) home: Option<&'a Home>,
+}
+
+impl Want<'_> {
+    fn size(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Whether it may be retained.
+    fn may_stay(&self) -> bool {
+        self.mode != HostMode::Reclaim
+    }
 }
 
 /// Room for one backup.
@@ -162,7 +176,7 @@ impl<D: Driver> HostMemory<D> {
     ///
     /// # Errors
     /// `HostMemory` over the budget, with numbers, or when the system refuses.
-    pub(crate) fn take(self: &Arc<Self>, config: &Config, wants: &[Want]) -> Result<Taken<D>> {
+    pub(crate) fn take(self: &Arc<Self>, config: &Config, wants: &[Want<'_>]) -> Result<Taken<D>> {
         let total = total_bytes(wants.iter().map(|want| want.bytes))?;
         let mut backups = self.backups.charge(total, None).map_err(|_| overflow())?;
         let mut rooms: Vec<Option<Room>> = wants.iter().map(|_| None).collect();
@@ -172,21 +186,26 @@ impl<D: Driver> HostMemory<D> {
         };
         let mut held = Held::default();
 
-        // What is kept already.
+        // What is kept already: where the backups were last time, then anywhere.
         let mut fitting = self.slabs.fitting();
+        for (want, place) in wants.iter().zip(&mut rooms).filter(|(want, _)| want.may_stay()) {
+            let piece = want.home.and_then(|home| fitting.take_home(home, want.size()));
+            *place = piece.map(|piece| room(piece, want.bytes, None));
+        }
         let mut missing = Vec::new();
         let mut others = Vec::new();
         for (index, want) in wants.iter().enumerate() {
-            if want.mode == HostMode::Reclaim {
+            if !want.may_stay() {
                 held.note(false, Why::Asked);
                 others.push(index);
                 continue;
             }
-            match fitting.take(pages(want.bytes)) {
-                Some(piece) => {
-                    held.note(true, why_kept(want.mode));
-                    rooms[index] = Some(room(piece, want.bytes, None));
-                }
+            if rooms[index].is_none() {
+                let piece = fitting.take(want.home, want.size());
+                rooms[index] = piece.map(|piece| room(piece, want.bytes, None));
+            }
+            match rooms[index] {
+                Some(_) => held.note(true, why_kept(want.mode)),
                 None => missing.push(index),
             }
         }
@@ -223,10 +242,9 @@ impl<D: Driver> HostMemory<D> {
         let new = new_bytes(&keeping)?.saturating_add(new_bytes(&others)?);
         let (mut charge, pending) = self.charge(config, new)?;
         held.new_bytes = new;
-        let keeping_sizes: Vec<_> =
-            keeping.iter().map(|index| pages(wants[*index].bytes)).collect();
-        let kept = self.slabs.make(&keeping_sizes, &mut charge)?;
-        let carved = carve(others.iter().map(|index| to_usize(wants[*index].bytes)));
+        let made_for: Vec<_> = keeping.iter().map(|index| &wants[*index]).collect();
+        let kept = self.slabs.make(&made_for, &mut charge)?;
+        let carved = carve(others.iter().map(|index| wants[*index].size()));
         let carved = carved.inspect_err(|_| self.slabs.drop_those(&kept.slabs))?;
         for (index, piece) in keeping.into_iter().zip(kept.pieces) {
             rooms[index] = Some(room(piece, wants[index].bytes, None));
@@ -297,13 +315,12 @@ impl<D: Driver> HostMemory<D> {
     }
 
     /// What these would take beyond what is retained, and what may be taken.
-    pub(crate) fn need(&self, config: &Config, wants: &[Want]) -> Result<Need> {
+    pub(crate) fn need(&self, config: &Config, wants: &[Want<'_>]) -> Result<Need> {
         let mut fitting = self.slabs.fitting();
         let mut pieces = Vec::new();
         let mut missing = Vec::new();
         for want in wants {
-            let kept = want.mode != HostMode::Reclaim;
-            match kept.then(|| fitting.take(pages(want.bytes))).flatten() {
+            match want.may_stay().then(|| fitting.take(None, want.size())).flatten() {
                 Some(piece) => pieces.push(piece),
                 None => missing.push(want.bytes),
             }
@@ -329,17 +346,9 @@ fn why_kept(mode: HostMode) -> Why {
     if mode == HostMode::Retain { Why::Asked } else { Why::ShareAllows }
 }
 
-fn to_usize(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
-fn pages(bytes: u64) -> usize {
-    whole_pages(to_usize(bytes))
-}
-
 /// What a backup of this size takes of host memory: whole pages.
 fn charged_bytes(bytes: u64) -> u64 {
-    pages(bytes) as u64
+    whole_pages(usize::try_from(bytes).unwrap_or(usize::MAX)) as u64
 }
 
 fn total_bytes(sizes: impl Iterator<Item = u64>) -> Result<u64> {

@@ -7,7 +7,7 @@ use allocator_core::{ActiveBlock, Deadline, Device, Driver, Stuck};
 use crate::engine::{Engine, RestingBlock};
 use crate::error::{Error, Failure, Result, failure_of};
 use crate::free::UNTOLD_TIMEOUT;
-use crate::policy::{Checksum, Policy};
+use crate::policy::{Checksum, HostMode, Policy};
 use crate::registry::{Resting, Snapshot, Taken};
 use crate::report::{DeviceReport, Phases, Report, Tally};
 use crate::stash::Stash;
@@ -24,6 +24,8 @@ pub struct PauseOptions {
     pub timeout: Option<Duration>,
     /// Overrides the policy of the blocks that this call pauses.
     pub policy: Option<Policy>,
+    /// Overrides how the host memory of backups that this call makes is held.
+    pub host_mode: Option<HostMode>,
     /// Overrides whether the contents that this call saves are checked.
     pub checksum: Option<Checksum>,
 }
@@ -40,6 +42,13 @@ impl PauseOptions {
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
+        self
+    }
+
+    /// Overrides how the host memory of backups that this call makes is held.
+    #[must_use]
+    pub fn host_mode(mut self, mode: HostMode) -> Self {
+        self.host_mode = Some(mode);
         self
     }
 

@@ -1,13 +1,16 @@
 //! What can be done ahead of a pause, and what can be known of it.
 
-use allocator_core::{Device, Driver};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use allocator_core::Driver;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::host::{self, Want};
+use crate::host;
 use crate::pause::PauseOptions;
-use crate::policy::Policy;
-use crate::registry::BlockState;
+use crate::policy::{HostMode, Policy};
+use crate::registry::{BlockState, Facts};
 use crate::report::Amount;
 use crate::sync::lock;
 use crate::tag::Selection;
@@ -18,6 +21,9 @@ use crate::tag::Selection;
 pub struct PrepareOptions {
     /// Whether host memory is taken and registered in the background, when the call has returned.
     pub background: bool,
+    /// Overrides how the host memory of the backups will be held: as the pause's own
+    /// [`host_mode`](PauseOptions::host_mode).
+    pub host_mode: Option<HostMode>,
 }
 
 impl PrepareOptions {
@@ -25,6 +31,13 @@ impl PrepareOptions {
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
+        self
+    }
+
+    /// For a pause that overrides how the host memory of its backups is held.
+    #[must_use]
+    pub fn host_mode(mut self, mode: HostMode) -> Self {
+        self.host_mode = Some(mode);
         self
     }
 }
@@ -79,23 +92,12 @@ impl<D: Driver> Engine<D> {
         let selection = selection.into();
         let action = format!("preparing a pause of {selection}");
         self.admit(&action)?;
-        let mut wants = Vec::new();
-        let mut devices = Vec::<Device>::new();
-        {
-            let registry = lock(&self.registry);
-            for (_, facts, state, _) in registry.iter() {
-                let saved = matches!(facts.policy, Policy::Host | Policy::Disk);
-                if state != BlockState::Active || !selection.names(&facts.tag) || !saved {
-                    continue;
-                }
-                if !devices.contains(&facts.device) {
-                    devices.push(facts.device);
-                }
-                if facts.policy == Policy::Host {
-                    wants.push(self.want(facts));
-                }
-            }
-        }
+        let pause = PauseOptions { host_mode: options.host_mode, ..PauseOptions::default() };
+        let facts = self.active_facts(&selection);
+        let saved = |facts: &&Arc<Facts>| matches!(facts.policy, Policy::Host | Policy::Disk);
+        let devices: BTreeSet<_> = facts.iter().filter(saved).map(|facts| facts.device).collect();
+        let on_host = facts.iter().filter(|facts| facts.policy == Policy::Host);
+        let wants: Vec<_> = on_host.map(|facts| self.want(facts, &pause)).collect();
         let failed = |cause| Error::new(action.clone(), cause);
         let host::Taken { rooms, pending, .. } =
             self.host.take(&self.config, &wants).map_err(failed)?;
@@ -128,22 +130,17 @@ impl<D: Driver> Engine<D> {
         let selection = selection.into();
         self.admit("plan")?;
         let mut plan = Plan::default();
-        let mut wants: Vec<Want> = Vec::new();
-        {
-            let registry = lock(&self.registry);
-            for (_, facts, state, _) in registry.iter() {
-                if state != BlockState::Active || !selection.names(&facts.tag) {
-                    continue;
+        let facts = self.active_facts(&selection);
+        let mut wants = Vec::new();
+        for facts in &facts {
+            plan.freed.add(facts.physical_bytes);
+            match options.policy.unwrap_or(facts.policy) {
+                Policy::Host => {
+                    plan.host.add(facts.bytes);
+                    wants.push(self.want(facts, options));
                 }
-                plan.freed.add(facts.physical_bytes);
-                match options.policy.unwrap_or(facts.policy) {
-                    Policy::Host => {
-                        plan.host.add(facts.bytes);
-                        wants.push(self.want(facts));
-                    }
-                    Policy::Disk => plan.disk.add(facts.bytes),
-                    Policy::Discard | Policy::Zero => {}
-                }
+                Policy::Disk => plan.disk.add(facts.bytes),
+                Policy::Discard | Policy::Zero => {}
             }
         }
         let failed = |cause| Error::new("plan", cause);
@@ -152,5 +149,14 @@ impl<D: Driver> Engine<D> {
         plan.host_allowed_bytes = need.allowed_bytes;
         plan.host_short_bytes = need.wanted_bytes.saturating_sub(need.allowed_bytes);
         Ok(plan)
+    }
+
+    /// What is known of the active blocks of a selection.
+    fn active_facts(&self, selection: &Selection) -> Vec<Arc<Facts>> {
+        let registry = lock(&self.registry);
+        let all = registry.iter().filter(|(_, facts, state, _)| {
+            *state == BlockState::Active && selection.names(&facts.tag)
+        });
+        all.map(|(_, facts, ..)| Arc::clone(facts)).collect()
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use allocator_core::{Address, Device};
 
+use crate::host::Home;
 use crate::policy::{Checksum, HostMode, Policy};
 use crate::tag::{Selection, Tag};
 
@@ -32,6 +33,8 @@ pub(crate) struct Facts {
     pub(crate) host_mode: Option<HostMode>,
     /// `None`: as the engine's settings say.
     pub(crate) checksum: Option<Checksum>,
+    /// Where its backup was last time.
+    pub(crate) home: Home,
 }
 
 /// A block at rest.
@@ -345,13 +348,13 @@ impl<A, P, R> Registry<A, P, R> {
     /// Every block: facts, state, and the block itself where it rests.
     pub(crate) fn iter(
         &self,
-    ) -> impl Iterator<Item = (Address, &Facts, BlockState, Option<&Resting<A, P, R>>)> {
+    ) -> impl Iterator<Item = (Address, &Arc<Facts>, BlockState, Option<&Resting<A, P, R>>)> {
         self.entries.iter().map(|(address, entry)| {
             let resting = match &entry.slot {
                 Slot::Resting(resting) => Some(resting),
                 Slot::Moving { .. } => None,
             };
-            (*address, &*entry.facts, entry.slot.state(), resting)
+            (*address, &entry.facts, entry.slot.state(), resting)
         })
     }
 }

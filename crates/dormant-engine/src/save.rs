@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::host::{self, Held, Room, Want};
 use crate::notice::Notice;
 use crate::pause::{Group, PauseOptions};
-use crate::policy::{Checksum, HostMode, Policy};
+use crate::policy::{Checksum, Policy};
 use crate::registry::{Facts, Taken};
 use crate::report::Phases;
 use crate::stash::{HostCopy, Stash};
@@ -63,7 +63,7 @@ impl<D: Driver> Engine<D> {
     ) -> allocator_core::Result<Saved> {
         let step = Instant::now();
         let on_host = with_policy(groups, options.policy, Policy::Host);
-        let wants: Vec<_> = on_host.map(|taken| self.want(&taken.facts)).collect();
+        let wants: Vec<_> = on_host.map(|taken| self.want(&taken.facts, options)).collect();
         let host::Taken { rooms, held, pending } = self.host.take(&self.config, &wants)?;
         let Space { copies, files } =
             self.take_disk_space(with_policy(groups, options.policy, Policy::Disk))?;
@@ -133,12 +133,9 @@ impl<D: Driver> Engine<D> {
     }
 
     /// What a block's backup wants of host memory.
-    pub(crate) fn want(&self, facts: &Facts) -> Want {
-        Want { bytes: facts.bytes, mode: self.mode_of(facts) }
-    }
-
-    fn mode_of(&self, facts: &Facts) -> HostMode {
-        facts.host_mode.unwrap_or(self.config.host_mode)
+    pub(crate) fn want<'a>(&self, facts: &'a Facts, options: &PauseOptions) -> Want<'a> {
+        let mode = options.host_mode.or(facts.host_mode).unwrap_or(self.config.host_mode);
+        Want { bytes: facts.bytes, mode, home: Some(&facts.home) }
     }
 
     /// Places for the checksums of a block's chunks; none, if they are not wanted.

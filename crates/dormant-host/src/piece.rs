@@ -77,6 +77,12 @@ impl Piece {
         }
     }
 
+    /// How many bytes into its mapping or slab it begins.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
     /// What it takes of its mapping or slab, in bytes: whole pages.
     #[must_use]
     pub fn pages(&self) -> usize {

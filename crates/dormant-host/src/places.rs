@@ -37,6 +37,32 @@ impl Places {
         Some(start)
     }
 
+    /// Takes just this part, if it is free.
+    pub(crate) fn take_at(&mut self, start: u64, bytes: u64) -> bool {
+        let Some(end) = start.checked_add(bytes).filter(|end| *end <= self.limit) else {
+            return false;
+        };
+        if start >= self.end {
+            if start > self.end {
+                self.free.insert(self.end, start - self.end);
+            }
+            self.end = end;
+            return true;
+        }
+        let hole = self.free.range(..=start).next_back().map(|(at, length)| (*at, *length));
+        let Some((at, length)) = hole.filter(|(at, length)| at + length >= end) else {
+            return false;
+        };
+        self.free.remove(&at);
+        if start > at {
+            self.free.insert(at, start - at);
+        }
+        if at + length > end {
+            self.free.insert(end, at + length - end);
+        }
+        true
+    }
+
     /// Takes a part back.
     pub(crate) fn give(&mut self, mut start: u64, mut bytes: u64) {
         let before = self.free.range(..start).next_back().map(|(start, length)| (*start, *length));
@@ -63,6 +89,22 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_can_be_taken_where_it_was() {
+        let mut places = Places::new(100);
+        assert!(places.take_at(20, 10));
+        assert_eq!((places.end(), places.free()), (30, vec![(0, 20)]));
+        assert!(!places.take_at(25, 10) && !places.take_at(15, 10) && !places.take_at(95, 6));
+        assert!(places.take_at(5, 10));
+        assert_eq!(places.free(), [(0, 5), (15, 5)]);
+        assert!(places.take_at(0, 5) && places.take_at(15, 5) && places.take_at(90, 10));
+        assert_eq!((places.end(), places.free()), (100, vec![(30, 60)]));
+        assert_eq!(places.take(60), Some(30));
+        assert_eq!(places.free(), []);
+        places.give(20, 10);
+        assert!(places.take_at(20, 10) && !places.take_at(20, 10));
+    }
 
     #[test]
     fn freed_parts_join_and_are_used_again_and_the_tail_is_cut_off() {

@@ -56,6 +56,13 @@ impl Slab {
         Some(Piece::of_slab(Arc::clone(self), offset, bytes))
     }
 
+    /// Takes the piece at `offset` bytes, which is where a page begins, if that is free.
+    #[must_use]
+    pub fn take_at(self: &Arc<Self>, offset: usize, bytes: usize) -> Option<Piece> {
+        let taken = self.places().take_at(offset as u64, whole_pages(bytes) as u64);
+        taken.then(|| Piece::of_slab(Arc::clone(self), offset, bytes))
+    }
+
     /// Takes the pages from the system now, rather than at first touch. Contents stay. Where the
     /// system cannot (Linux before 5.14), they come at first touch all the same.
     pub fn populate(&self) {

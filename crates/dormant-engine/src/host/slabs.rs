@@ -1,11 +1,12 @@
 //! Memory that is retained: slabs, registered in the background or ahead of time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use allocator_core::{Driver, Result};
-use dormant_host::{Piece, Slab, process};
+use dormant_host::{Piece, Slab, process, whole_pages};
 
+use super::Want;
 use crate::stash::Charge;
 use crate::sync::{Mutex, lock};
 
@@ -23,15 +24,11 @@ pub(crate) struct Kept {
 }
 
 #[derive(Debug, Default)]
-struct List {
-    /// In the order in which they were made.
-    slabs: Vec<Arc<Kept>>,
-    made: u64,
-}
-
-#[derive(Debug, Default)]
 pub(super) struct Slabs {
-    list: Mutex<List>,
+    /// In the order of their serial numbers.
+    list: Mutex<Vec<Arc<Kept>>>,
+    /// The last serial number.
+    made: AtomicU64,
 }
 
 /// New slabs, and the pieces of them that were wanted.
@@ -43,54 +40,57 @@ pub(super) struct Made {
 
 impl Slabs {
     pub(super) fn bytes(&self) -> u64 {
-        lock(&self.list).slabs.iter().map(|kept| kept.slab.bytes() as u64).sum()
+        lock(&self.list).iter().map(|kept| kept.slab.bytes() as u64).sum()
     }
 
     pub(super) fn idle_bytes(&self) -> u64 {
         let list = lock(&self.list);
-        let idle = list.slabs.iter().filter(|kept| kept.slab.is_idle());
+        let idle = list.iter().filter(|kept| kept.slab.is_idle());
         idle.map(|kept| kept.slab.bytes() as u64).sum()
     }
 
     /// To look for places in what there is.
     pub(super) fn fitting(&self) -> Fitting {
-        let slabs = lock(&self.list).slabs.iter().map(|kept| Arc::clone(&kept.slab)).collect();
+        let slabs = lock(&self.list).clone();
         Fitting { slabs, at: 0, too_large: usize::MAX }
     }
 
-    /// Makes slabs that hold pieces of these sizes, in whole pages, side by side; `charge` pays for
-    /// them. A failure makes nothing.
-    pub(super) fn make(&self, sizes: &[usize], charge: &mut Charge) -> Result<Made> {
+    /// Makes slabs that hold these backups side by side; `charge` pays for them. A failure makes
+    /// nothing.
+    pub(super) fn make(&self, wants: &[&Want<'_>], charge: &mut Charge) -> Result<Made> {
         let mut made = Made::default();
-        let mut rest = sizes;
+        let mut rest = wants;
         while !rest.is_empty() {
             let mut bytes = 0_usize;
             let mut count = 0;
-            while let Some(size) = rest.get(count).filter(|_| bytes < SLAB_BYTES) {
-                bytes = bytes.saturating_add(*size);
+            while let Some(want) = rest.get(count).filter(|_| bytes < SLAB_BYTES) {
+                bytes = bytes.saturating_add(whole_pages(want.size()));
                 count += 1;
             }
             let slab = Slab::new(bytes)?;
-            made.pieces.extend(rest[..count].iter().filter_map(|size| slab.take(*size)));
             let charge = charge.split(slab.bytes() as u64);
-            made.slabs.push(Arc::new(Kept { slab, serial: 0, _charge: charge }));
+            let serial = self.made.fetch_add(1, Ordering::Relaxed) + 1;
+            for want in &rest[..count] {
+                let piece = slab.take(want.size());
+                if let (Some(home), Some(piece)) = (want.home, &piece) {
+                    home.set(serial, piece.offset());
+                }
+                made.pieces.extend(piece);
+            }
+            made.slabs.push(Arc::new(Kept { slab, serial, _charge: charge }));
             rest = &rest[count..];
         }
         let mut list = lock(&self.list);
-        for kept in &mut made.slabs {
-            list.made += 1;
-            if let Some(kept) = Arc::get_mut(kept) {
-                kept.serial = list.made;
-            }
-            list.slabs.push(Arc::clone(kept));
-        }
+        list.extend(made.slabs.iter().map(Arc::clone));
+        // Another call may have made some at the same time.
+        list.sort_by_key(|kept| kept.serial);
         Ok(made)
     }
 
     fn drop_where(&self, goes: impl Fn(&Kept) -> bool, most_bytes: u64) -> u64 {
         let mut gone = Vec::new();
         let mut bytes = 0;
-        lock(&self.list).slabs.retain(|kept| {
+        lock(&self.list).retain(|kept| {
             let goes = bytes < most_bytes && kept.slab.is_idle() && goes(kept);
             if goes {
                 bytes += kept.slab.bytes() as u64;
@@ -113,7 +113,7 @@ impl Slabs {
     }
 
     pub(super) fn mark(&self) -> u64 {
-        lock(&self.list).made
+        self.made.load(Ordering::Relaxed)
     }
 
     pub(super) fn drop_since(&self, mark: u64) {
@@ -123,40 +123,71 @@ impl Slabs {
     /// Takes these out of the list, whatever is in them.
     pub(super) fn drop_those(&self, slabs: &[Arc<Kept>]) {
         let is_one = |kept: &Arc<Kept>| slabs.iter().any(|slab| Arc::ptr_eq(slab, kept));
-        lock(&self.list).slabs.retain(|kept| !is_one(kept));
+        lock(&self.list).retain(|kept| !is_one(kept));
     }
 
     pub(super) fn unregistered(&self) -> Vec<Arc<Kept>> {
         let list = lock(&self.list);
-        list.slabs.iter().filter(|kept| !kept.slab.is_registered()).map(Arc::clone).collect()
+        list.iter().filter(|kept| !kept.slab.is_registered()).map(Arc::clone).collect()
     }
 }
 
-/// Looks for places, in the order of slabs: the same wants find the same places each time.
+/// Looks for places.
 #[derive(Debug)]
 pub(super) struct Fitting {
-    slabs: Vec<Arc<Slab>>,
+    slabs: Vec<Arc<Kept>>,
     /// Where the last place was.
     at: usize,
-    /// Nothing of this size found a place, and nothing is given back meanwhile.
+    /// Nothing of so many pages found a place, and nothing is given back meanwhile.
     too_large: usize,
 }
 
 impl Fitting {
-    pub(super) fn take(&mut self, bytes: usize) -> Option<Piece> {
-        if bytes >= self.too_large {
+    /// The very place where a backup was last time, if it is free.
+    pub(super) fn take_home(&self, home: &Home, bytes: usize) -> Option<Piece> {
+        let (serial, offset) = home.get()?;
+        let place = self.slabs.binary_search_by_key(&serial, |kept| kept.serial).ok()?;
+        self.slabs[place].slab.take_at(offset, bytes)
+    }
+
+    /// Any place, which becomes the backup's home. One slab is filled after the other.
+    pub(super) fn take(&mut self, home: Option<&Home>, bytes: usize) -> Option<Piece> {
+        if whole_pages(bytes) >= self.too_large {
             return None;
         }
-        let (before, from) = self.slabs.split_at(self.at.min(self.slabs.len()));
-        let order = from.iter().chain(before).enumerate();
-        for (step, slab) in order {
-            if let Some(piece) = slab.take(bytes) {
-                self.at = (self.at + step) % self.slabs.len();
+        for step in 0..self.slabs.len() {
+            let place = (self.at + step) % self.slabs.len();
+            if let Some(piece) = self.slabs[place].slab.take(bytes) {
+                self.at = place;
+                if let Some(home) = home {
+                    home.set(self.slabs[place].serial, piece.offset());
+                }
                 return Some(piece);
             }
         }
-        self.too_large = bytes;
+        self.too_large = whole_pages(bytes);
         None
+    }
+}
+
+/// Where a block's backup was last time: the same blocks then find the same places in whatever order
+/// they are paused, and nothing new is taken for them.
+#[derive(Debug, Default)]
+pub(crate) struct Home {
+    /// The slab's serial number; zero for none.
+    slab: AtomicU64,
+    offset: AtomicUsize,
+}
+
+impl Home {
+    fn get(&self) -> Option<(u64, usize)> {
+        let slab = self.slab.load(Ordering::Relaxed);
+        (slab > 0).then(|| (slab, self.offset.load(Ordering::Relaxed)))
+    }
+
+    fn set(&self, slab: u64, offset: usize) {
+        self.offset.store(offset, Ordering::Relaxed);
+        self.slab.store(slab, Ordering::Relaxed);
     }
 }
 
