@@ -9,8 +9,9 @@ use dormant::region::Settings;
 use dormant::{Allocation, BlockInfo, BlockState, Device};
 use dormant_host::process;
 
+use crate::choices::policy_number;
 use crate::edge::{self, engine, entry, forward};
-use crate::regions::{policy_number, settings};
+use crate::regions::settings;
 use crate::status::{Failed, address, pointer};
 use crate::text::{c_string, keep, say};
 use crate::types::{

@@ -96,6 +96,7 @@ RUST_TYPES = {
     "*mut c_void": "c_void_p",
     "*const u32": "LP_c_uint",
     "[c_char; 16]": "c_char_Array_16",
+    "[c_char; 32]": "c_char_Array_32",
     "DormantStatus": "c_int",
     "DormantAmount": "DormantAmount",
 }

@@ -61,6 +61,7 @@ from ._transitions import pause, resume
 from .errors import (
     AddressLostError,
     BusyError,
+    ChecksumMismatchError,
     DeviceLostError,
     EarlierWorkFailedError,
     Error,
@@ -90,6 +91,7 @@ __all__ = [
     "BlockInfo",
     "BusyError",
     "Carried",
+    "ChecksumMismatchError",
     "Configuration",
     "Device",
     "DeviceLostError",
