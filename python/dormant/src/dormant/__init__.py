@@ -43,13 +43,15 @@ from ._memory import (
     stats,
     write,
 )
-from ._plan import DevicePlan, Plan, plan
+from ._plan import DevicePlan, Plan, Prepared, plan, prepare
 from ._preload import preload_env
 from ._regions import Carried, RegionSettings, capture, carry, disable, region
 from ._reports import (
     Amount,
     BlockInfo,
+    Checksum,
     DeviceReport,
+    HostMode,
     Phases,
     Policy,
     Report,
@@ -91,6 +93,7 @@ __all__ = [
     "BlockInfo",
     "BusyError",
     "Carried",
+    "Checksum",
     "ChecksumMismatchError",
     "Configuration",
     "Device",
@@ -103,6 +106,7 @@ __all__ = [
     "Failure",
     "ForkedError",
     "HostMemoryError",
+    "HostMode",
     "IOFailedError",
     "InternalError",
     "InvalidArgumentError",
@@ -116,6 +120,7 @@ __all__ = [
     "Plan",
     "PoisonedError",
     "Policy",
+    "Prepared",
     "RegionSettings",
     "Report",
     "Stats",
@@ -147,6 +152,7 @@ __all__ = [
     "pause",
     "plan",
     "preload_env",
+    "prepare",
     "read",
     "read_into",
     "region",

@@ -20,10 +20,9 @@ POLICY_OWN = -1
 POLICIES = ("discard", "zero", "host", "disk")
 """By number."""
 
-OWN = "own"
-HOST_MODES = (OWN, "auto", "retain", "reclaim")
+HOST_MODES = ("own", "auto", "retain", "reclaim")
 """By number; the first is for what does not say."""
-CHECKSUMS = (OWN, "off", "full")
+CHECKSUMS = ("own", "off", "full")
 """By number; the first is for what does not say."""
 
 STATES = ("none", "active", "paused", "moving", "poisoned", "mixed")
@@ -223,6 +222,11 @@ class DormantConfig(ctypes.Structure):
         ("host_margin_bytes", c_uint64),
         ("retain_limit_bytes", c_uint64),
     ]
+
+
+def number_of(names: tuple[str, ...], name: str | None) -> int:
+    """The number of a choice; ``None`` is the first one."""
+    return 0 if name is None else names.index(name)
 
 
 Kind = TypeVar("Kind", bound=ctypes.Structure)
