@@ -15,6 +15,7 @@ use crate::edge::{self, entry, forward};
 use crate::environment;
 use crate::status::Failed;
 use crate::text::{self, c_string};
+use crate::tms;
 use crate::types::{
     DORMANT_CHECKSUM_OWN, DORMANT_HOST_MODE_OWN, DormantCarried, DormantRegion, DormantStatus,
 };
@@ -162,7 +163,7 @@ pub unsafe extern "C" fn dormant_region_current(
             peers: shown.peers.as_ptr(),
             peer_count: shown.peers.len(),
             disk_directory: shown.directory.as_deref().map_or(std::ptr::null(), |d| d.as_ptr()),
-            host_mode: host_mode_number(now.settings.host_mode),
+            host_mode: host_mode_number(tms::host_mode(&now)),
             checksum: checksum_number(now.settings.checksum),
         };
         text::keep(&SHOWN, shown, |shown| {
