@@ -28,6 +28,7 @@ static void retained(void) {
     uint64_t bytes = 1;
     OK(dormant.trim(&bytes)); /* Before the first use. */
     IS(bytes, 0);
+    SAME(paused().host_mode, "none");
     unsigned char *block = block_as(as(DORMANT_HOST_MODE_RECLAIM, 0), 3 * GRANULE);
     DormantReport report = paused();
     SAME(report.host_mode, "reclaim");

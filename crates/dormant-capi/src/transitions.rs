@@ -159,7 +159,9 @@ pub(crate) fn engine_with_blocks() -> Result<Option<&'static dormant::Engine>, F
 pub(crate) fn transition(
     run: impl FnOnce(&dormant::Engine) -> dormant::Result<Report>,
 ) -> Result<Report, Failed> {
-    let Some(engine) = engine_with_blocks()? else { return Ok(Report::default()) };
+    let Some(engine) = engine_with_blocks()? else {
+        return Ok(Report { host_mode: "none", ..Report::default() });
+    };
     loans::transition_begins();
     let done = run(engine);
     loans::transition_ended(engine);
