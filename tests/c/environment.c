@@ -65,10 +65,76 @@ static void switches(void) {
     show(NULL);
 }
 
-static void staging(void) {
+/* How backups of new memory are held. */
+static void *mode(void *with) {
+    static const char *const modes[] = {"own", "auto", "retain", "reclaim"};
+    DormantRegion region = {.size = sizeof region};
+    uint32_t on;
+    OK(dormant.region_current(&region, &on));
+    printf("retain=%d %s\n", tms.get_retain(), modes[region.host_mode]);
+    return with;
+}
+
+static void held(void) {
+    mode(NULL);
+    tms.set_retain(!tms.get_retain());
+    mode(NULL);
+    on_a_thread(mode, NULL); /* Of the whole process. */
+    uint64_t entered = push("region", DORMANT_POLICY_HOST);
+    mode(NULL);
+    tms.set_disk(true); /* A switch makes it the saver's. */
+    mode(NULL);
+    tms.set_retain(!tms.get_retain());
+    mode(NULL);
+    OK(dormant.region_pop(entered));
+    mode(NULL);
+}
+
+static DormantReport paused(void) {
+    DormantReport report = {.size = sizeof report};
+    OK(dormant.pause(NULL, 0, NULL, &report));
+    return report;
+}
+
+/* Memory of the switches goes back after each resume, unless it is to be retained. */
+static void retained(void) {
+    enter("w", true);
+    void *plain = allocate(GRANULE);
+    SAME(paused().host_mode, "reclaim");
+    IS(stats().host_retained_bytes, 0);
+    OK(tms.resume(NULL));
+    OK(GPU(Free)(plain));
+    tms.set_retain(true);
+    void *kept = allocate(GRANULE);
+    void *named = NULL; /* By the same switches. */
+    OK(dormant.allocate(GRANULE, 0, NULL, &named));
+    leave();
+    SAME(paused().host_mode, "retain");
+    OK(tms.resume(NULL));
+    no_backups_soon();
+    HOLDS(stats().host_retained_bytes >= 2 * GRANULE);
+    OK(tms.pause(NULL));
+    OK(tms.resume(NULL));
+    no_backups_soon();
+    HOLDS(stats().host_retained_bytes >= 2 * GRANULE);
+    tms.set_retain(false);
+    HOLDS(stats().host_retained_bytes >= 2 * GRANULE);
+    OK(tms.resume(NULL));
+    IS(stats().host_retained_bytes, 0);
+    OK(GPU(Free)(kept));
+    OK(dormant.free(named));
+}
+
+static void settings(void) {
+    static const char *const modes[] = {"own", "auto", "retain", "reclaim"};
+    static const char *const checksums[] = {"own", "off", "full"};
     DormantConfig config = {.size = sizeof config};
     OK(dormant.configuration(&config));
-    printf("staging=%llu\n", (unsigned long long)config.disk_staging_bytes);
+    OK(dormant.configuration(&config)); /* A value that makes no sense is said once. */
+    printf("staging=%llu limit=%llu retain=%llu %s %s\n",
+           (unsigned long long)config.disk_staging_bytes, (unsigned long long)config.host_limit_bytes,
+           (unsigned long long)config.retain_limit_bytes, modes[config.host_mode],
+           checksums[config.checksum]);
 }
 
 int main(int argc, char **argv) {
@@ -77,6 +143,8 @@ int main(int argc, char **argv) {
     RUN(threads);
     RUN(no_backup);
     RUN(switches);
-    RUN(staging);
+    RUN(held);
+    RUN(retained);
+    RUN(settings);
     return NO_SUCH_CASE;
 }

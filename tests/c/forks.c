@@ -73,7 +73,10 @@ static void child(void) {
     IS(dormant.backup(asleep, (DormantBackup **)&handle, (const void **)&block, (size_t *)&number),
        DORMANT_STATUS_FORKED);
     IS(dormant.drop_backup(NULL, 0, NULL), DORMANT_STATUS_FORKED);
-    IS(dormant.trim(), DORMANT_STATUS_FORKED);
+    IS(dormant.trim(NULL), DORMANT_STATUS_FORKED);
+    IS(dormant.prepare(NULL, 0, 0, NULL), DORMANT_STATUS_FORKED);
+    IS(dormant.plan(NULL, 0, NULL, &(DormantPlan){.size = sizeof(DormantPlan)}),
+       DORMANT_STATUS_FORKED);
     IS(dormant.capture_begin(&number), DORMANT_STATUS_FORKED);
     IS(dormant.torch_slot(&region, &slot), DORMANT_STATUS_FORKED);
     IS(dormant.device_memory(0, &number, NULL), DORMANT_STATUS_FORKED);

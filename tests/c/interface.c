@@ -50,6 +50,8 @@ static void written_structs(void) {
     WRITES(DormantBlock, dormant.find(block, &room.it));
     WRITES(DormantStats, dormant.stats(&room.it));
     WRITES(DormantReport, dormant.resume(NULL, 0, NULL, &room.it));
+    WRITES(DormantPlan, dormant.plan(NULL, 0, NULL, &room.it));
+    WRITES(DormantPrepared, dormant.prepare(NULL, 0, 0, &room.it));
     WRITES(DormantReport, dormant.pause(NULL, 0, NULL, &room.it));
     WRITES(DormantError, dormant.last_error(&room.it));
 }
@@ -82,10 +84,27 @@ static void read_structs(void) {
     SAME(found(block).tag, "default");
     IS(found(block).policy, DORMANT_POLICY_HOST);
     OK(dormant.region_pop(entered));
+    const DormantRegion was = {.size = offsetof(DormantRegion, host_mode), .policy = DORMANT_POLICY_HOST,
+                               .tag = "was"};
+    DormantRegion now = {.size = sizeof now};
+    uint32_t on;
+    memset(&region, 0xEE, sizeof region);
+    memcpy(&region, &was, offsetof(DormantRegion, host_mode));
+    OK(dormant.region_push(&region.it, &entered));
+    OK(dormant.region_current(&now, &on));
+    SAME(now.tag, "was");
+    IS(now.host_mode, DORMANT_HOST_MODE_OWN);
+    IS(now.checksum, DORMANT_CHECKSUM_OWN);
+    OK(dormant.region_pop(entered));
     memset(&pausing, 0xEE, sizeof pausing);
     pausing.size = 8;
     pausing.it.policy = DORMANT_POLICY_OWN;
     OK(dormant.pause(NULL, 0, &pausing.it, NULL));
+    OK(dormant.resume(NULL, 0, NULL, NULL));
+    pausing.size = offsetof(DormantPauseOptions, checksum);
+    pausing.it.timeout_ms = -1;
+    OK(dormant.pause(NULL, 0, &pausing.it, NULL));
+    OK(dormant.plan(NULL, 0, &pausing.it, &(DormantPlan){.size = sizeof(DormantPlan)}));
     memset(&resuming, 0xEE, sizeof resuming);
     resuming.size = sizeof resuming;
     resuming.it.timeout_ms = resuming.it.wait_for_memory_ms = 0;
@@ -141,6 +160,12 @@ static void nulls(void) {
     REFUSED(dormant.pause(tags, 2, NULL, NULL));
     REFUSED(dormant.resume(tags, 2, NULL, NULL));
     REFUSED(dormant.drop_backup(tags, 2, NULL));
+    REFUSED(dormant.prepare(tags, 2, 0, NULL));
+    OK(dormant.prepare(tags, 1, 0, NULL));
+    REFUSED(dormant.plan(tags, 2, NULL, &(DormantPlan){.size = sizeof(DormantPlan)}));
+    REFUSED(dormant.plan(tags, 1, NULL, NULL));
+    OK(dormant.trim(NULL));
+    HOLDS(!dormant.notice_name(0) && !dormant.notice_text(UINT32_MAX));
     IS(found(block).state, DORMANT_STATE_PAUSED);
     dormant.report_tags(NULL, NULL);
     dormant.report_devices(NULL, NULL);
@@ -173,12 +198,24 @@ static void wrong_values(void) {
     region.policy = DORMANT_POLICY_OWN;
     REFUSED(dormant.region_push(&region, &number));
     region.policy = DORMANT_POLICY_HOST;
+    region.host_mode = 99;
+    REFUSED(dormant.region_push(&region, &number));
+    REFUSED(dormant.allocate(100, 0, &region, &block));
+    HOLDS(strstr(last_text(), "host mode") && strstr(last_text(), "99"));
+    region.host_mode = DORMANT_HOST_MODE_OWN;
+    region.checksum = -1;
+    REFUSED(dormant.region_push(&region, &number));
+    region.checksum = DORMANT_CHECKSUM_OWN;
     region.tag = "";
     REFUSED(dormant.region_push(&region, &number));
     region.tag = "\xFF\xFE";
     REFUSED(dormant.region_push(&region, &number));
     REFUSED(pause_tag("\xFF"));
     REFUSED(dormant.pause(NULL, 0, &options, NULL));
+    options.policy = DORMANT_POLICY_OWN;
+    options.checksum = 99;
+    REFUSED(dormant.pause(NULL, 0, &options, NULL));
+    REFUSED(dormant.plan(NULL, 0, &options, &(DormantPlan){.size = sizeof(DormantPlan)}));
     REFUSED(dormant.allocate(0, 0, NULL, &block));
     HOLDS(dormant.allocate(SIZE_MAX, 0, NULL, &block) != 0);
     IS(dormant.allocate((size_t)1 << 40, 0, NULL, &block), DORMANT_STATUS_TOO_LARGE);
@@ -220,7 +257,7 @@ static void errors(void) {
     HOLDS(error.free_bytes <= 64 << 20);
     IS(error.device, 0);
     HOLDS(!strchr(error.text, '\n') && strstr(error.text, "default"));
-    OK(dormant.trim()); /* A call that goes well leaves the error as it is. */
+    OK(dormant.trim(NULL)); /* A call that goes well leaves the error as it is. */
     OK(dormant.last_error(&error));
     IS(error.status, DORMANT_STATUS_TOO_LARGE);
     on_a_thread(no_error_yet, NULL);

@@ -38,7 +38,8 @@ static struct {
     X(carried_push) X(carried_free) X(allocate) X(free) X(set_margin_bytes) X(margin_bytes)     \
     X(read) X(write) X(find) X(blocks) X(pause) X(resume) X(report_tags) X(report_devices)      \
     X(backend) X(devices) X(device_memory) X(stats) X(tag_stats) X(tag_state) X(backup)         \
-    X(backup_release) X(drop_backup) X(trim) X(capture_begin) X(capture_end)                    \
+    X(backup_release) X(drop_backup) X(trim) X(prepare) X(plan) X(notice_name) X(notice_text)   \
+    X(capture_begin) X(capture_end)                                                             \
     X(enable_peer_access) X(disable_peer_access) X(torch_slot) X(torch_free) X(hooks_bound)
 
 #define FIELD(name) __typeof__(&dormant_##name) name;

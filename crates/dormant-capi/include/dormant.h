@@ -51,6 +51,61 @@
 #define DORMANT_POLICY_OWN -1
 
 /*
+ As the settings say.
+ */
+#define DORMANT_HOST_MODE_OWN 0
+
+/*
+ Host memory of backups is retained while this process's share of it allows that, else reclaimed.
+ */
+#define DORMANT_HOST_MODE_AUTO 1
+
+/*
+ It is registered, and kept for the next pause until `dormant_trim`.
+ */
+#define DORMANT_HOST_MODE_RETAIN 2
+
+/*
+ It goes back to the system after the resume.
+ */
+#define DORMANT_HOST_MODE_RECLAIM 3
+
+/*
+ As the settings say; for a pause, as each block's own.
+ */
+#define DORMANT_CHECKSUM_OWN 0
+
+/*
+ Saved contents are not checked.
+ */
+#define DORMANT_CHECKSUM_OFF 1
+
+/*
+ Every byte of saved contents is checked when it comes back.
+ */
+#define DORMANT_CHECKSUM_FULL 2
+
+/*
+ The system gives no huge pages: backups in host memory take longer.
+ */
+#define DORMANT_NOTICE_HUGE_PAGES_OFF 1
+
+/*
+ Host memory could not be registered with the driver: copies are slower.
+ */
+#define DORMANT_NOTICE_REGISTRATION_REFUSED 2
+
+/*
+ The directory for contents on disk is in memory.
+ */
+#define DORMANT_NOTICE_DISK_IN_MEMORY 4
+
+/*
+ Contents on disk go through the page cache.
+ */
+#define DORMANT_NOTICE_DISK_BUFFERED 8
+
+/*
  There is no such tag.
  */
 #define DORMANT_STATE_NONE 0
@@ -169,6 +224,10 @@ enum DormantStatus
    Two different builds of this library are in the process.
    */
   DORMANT_STATUS_TWO_BUILDS = 18,
+  /*
+   Saved contents are not what they were when they were saved; they are kept as they are.
+   */
+  DORMANT_STATUS_CHECKSUM_MISMATCH = 19,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -306,7 +365,8 @@ typedef struct DormantConfig {
    */
   uint32_t reserved;
   /*
-   The most bytes of host memory that backups may take; 0: no limit of ours.
+   The most bytes of host memory that backups may take, what is retained between them included; 0:
+   what the container and the machine leave, less `host_margin_bytes`, divided by `ranks_on_node`.
    */
   uint64_t host_limit_bytes;
   /*
@@ -318,6 +378,25 @@ typedef struct DormantConfig {
    The most bytes of host memory that copies to and from disk are staged in; 0: as before.
    */
   uint64_t disk_staging_bytes;
+  /*
+   How host memory of backups is held where neither block nor region says: one of
+   `DORMANT_HOST_MODE_...`; `DORMANT_HOST_MODE_OWN`: as before.
+   */
+  int32_t host_mode;
+  /*
+   Whether saved contents are checked where neither call, block nor region says: one of
+   `DORMANT_CHECKSUM_...`; `DORMANT_CHECKSUM_OWN`: as before.
+   */
+  int32_t checksum;
+  /*
+   Host memory that is left to everybody else where there is no `host_limit_bytes`, in bytes.
+   */
+  uint64_t host_margin_bytes;
+  /*
+   The most bytes of host memory that are retained; 0: as much as backups may take, and half of
+   that in the mode `DORMANT_HOST_MODE_AUTO`.
+   */
+  uint64_t retain_limit_bytes;
 } DormantConfig;
 
 /*
@@ -348,6 +427,14 @@ typedef struct DormantRegion {
    Where contents go that are kept on disk. NULL: where the configuration says.
    */
   const char *disk_directory;
+  /*
+   How host memory of its backups is held: one of `DORMANT_HOST_MODE_...`.
+   */
+  int32_t host_mode;
+  /*
+   Whether its saved contents are checked: one of `DORMANT_CHECKSUM_...`.
+   */
+  int32_t checksum;
 } DormantRegion;
 
 /*
@@ -410,6 +497,15 @@ typedef struct DormantPauseOptions {
    configured.
    */
   int64_t timeout_ms;
+  /*
+   Overrides whether the contents that this call saves are checked: one of
+   `DORMANT_CHECKSUM_...`; `DORMANT_CHECKSUM_OWN` does not.
+   */
+  int32_t checksum;
+  /*
+   Zero.
+   */
+  uint32_t reserved;
 } DormantPauseOptions;
 
 /*
@@ -468,7 +564,7 @@ typedef struct DormantReport {
    */
   uint64_t quiesce_ns;
   /*
-   Pause: taking host memory. Resume: creating physical memory.
+   Pause: taking host memory and disk space. Resume: creating physical memory.
    */
   uint64_t create_ns;
   /*
@@ -484,7 +580,8 @@ typedef struct DormantReport {
    */
   uint64_t total_ns;
   /*
-   How backups were held, as text: `reclaim`.
+   How host memory of these backups is held, as text: `retain`, `reclaim`, `mixed`, or `none`
+   where there are none.
    */
   char host_mode[16];
   /*
@@ -492,9 +589,15 @@ typedef struct DormantReport {
    */
   uint32_t staging_registered;
   /*
-   Zero.
+   What works less well than it could and no report has said before: bits of
+   `DORMANT_NOTICE_...`; `dormant_notice_text` has words for each.
    */
-  uint32_t reserved;
+  uint32_t notices;
+  /*
+   Pause: why it is held so, as text: `asked`; with `DORMANT_HOST_MODE_AUTO` `share_allows` or
+   `share_too_small`; `retain_limit` where the limit on retained memory was met.
+   */
+  char host_mode_reason[32];
 } DormantReport;
 
 /*
@@ -584,6 +687,63 @@ typedef struct DormantDeviceReport {
 } DormantDeviceReport;
 
 /*
+ What `dormant_prepare` has done.
+ */
+typedef struct DormantPrepared {
+  /*
+   `sizeof(DormantPrepared)`.
+   */
+  uint32_t size;
+  /*
+   1 if all memory that is retained is registered; in the background it is not known yet.
+   */
+  uint32_t registered;
+  /*
+   Bytes of backups for which memory is retained now, in whole pages.
+   */
+  uint64_t bytes;
+} DormantPrepared;
+
+/*
+ What a pause would come to, all tags and devices together.
+ */
+typedef struct DormantPlan {
+  /*
+   `sizeof(DormantPlan)`.
+   */
+  uint32_t size;
+  /*
+   Zero.
+   */
+  uint32_t reserved;
+  /*
+   Physical bytes that the devices would get back.
+   */
+  struct DormantAmount freed;
+  /*
+   Contents that would be saved in host memory.
+   */
+  struct DormantAmount host;
+  /*
+   Contents that would be saved on disk.
+   */
+  struct DormantAmount disk;
+  /*
+   Host memory that would have to be taken, in bytes of whole pages: what is not retained already.
+   */
+  uint64_t host_wanted_bytes;
+  /*
+   Host memory that this process may take, in bytes; `UINT64_MAX` where nothing limits it.
+   */
+  uint64_t host_allowed_bytes;
+  /*
+   What of `host_wanted_bytes` is not allowed; 0: there is enough. Processes that pause together
+   can take the maximum of this number over all of them, and pause where that is 0.
+   */
+  uint64_t host_short_bytes;
+} DormantPlan;
+
+/*
  A device. The name lives as long as the callback runs.
  */
 typedef struct DormantDevice {
@@ -641,6 +801,10 @@ typedef struct DormantStats {
    Bytes that backups take on disk.
    */
   uint64_t disk_backup_bytes;
+  /*
+   Host memory that is retained between pauses, in bytes, whether a backup is in it or not.
+   */
+  uint64_t host_retained_bytes;
 } DormantStats;
 
 /*
@@ -899,6 +1063,46 @@ void dormant_report_tags(void (*each)(const struct DormantTagReport*, void*), vo
 void dormant_report_devices(void (*each)(const struct DormantDeviceReport*, void*), void *user);
 
 /*
+ Makes the next pause of these tags quick: takes and registers the host memory that their backups
+ will be retained in, and opens what will copy. With `background` not 0 it is registered when the call has
+ returned. Breaks no capture and holds up no transition. `dormant_trim` gives it back.
+
+ # Safety
+ `tags` is NULL, for all, or an array of `count` texts; `prepared` is NULL or a struct whose `size`
+ is set.
+ */
+DormantStatus dormant_prepare(const char *const *tags,
+                              size_t count,
+                              uint32_t background,
+                              struct DormantPrepared *prepared);
+
+/*
+ Says what a pause of these tags with these options would come to, for the blocks that are active
+ now. Calls no driver and changes nothing. Others take memory as well, so the pause may still be
+ refused, which changes nothing either.
+
+ # Safety
+ `tags` is NULL, for all, or an array of `count` texts; `options` is NULL or a struct whose `size`
+ is set, as is `plan`.
+ */
+DormantStatus dormant_plan(const char *const *tags,
+                           size_t count,
+                           const struct DormantPauseOptions *options,
+                           struct DormantPlan *plan);
+
+/*
+ The stable name of one bit of `DormantReport.notices`, as in `disk_in_memory`; NULL for what is
+ none. Lives for ever.
+ */
+const char *dormant_notice_name(uint32_t notice);
+
+/*
+ A sentence for people about one bit of `DormantReport.notices`; NULL for what is none. Lives for
+ ever.
+ */
+const char *dormant_notice_text(uint32_t notice);
+
+/*
  Opens the driver and says which it is: `cuda`, `hip` or `sim`. NULL on failure. Lives for ever.
  */
 const char *dormant_backend(void);
@@ -983,9 +1187,13 @@ void dormant_backup_release(struct DormantBackup *lease);
 DormantStatus dormant_drop_backup(const char *const *tags, size_t count, uint64_t *bytes);
 
 /*
- Gives back staging memory and streams that are kept for the next transition.
+ Gives back what is kept for the next transition: retained host memory that no backup is in, staging
+ memory and streams. `bytes` becomes how much retained memory that was.
+
+ # Safety
+ `bytes` is NULL or can be written.
  */
-DormantStatus dormant_trim(void);
+DormantStatus dormant_trim(uint64_t *bytes);
 
 /*
  Says that a stream capture begins: until `dormant_capture_end` pauses are refused as busy, and

@@ -117,15 +117,21 @@ pub unsafe extern "C" fn dormant_drop_backup(
     })
 }
 
-/// Gives back staging memory and streams that are kept for the next transition.
+/// Gives back what is kept for the next transition: retained host memory that no backup is in, staging
+/// memory and streams. `bytes` becomes how much retained memory that was.
+///
+/// # Safety
+/// `bytes` is NULL or can be written.
 #[unsafe(no_mangle)]
-pub extern "C" fn dormant_trim() -> DormantStatus {
-    forward!(dormant_trim());
+pub unsafe extern "C" fn dormant_trim(bytes: *mut u64) -> DormantStatus {
+    forward!(dormant_trim(bytes));
     entry(|| {
         refuse_in_a_child()?;
         edge::refuse_at_the_end()?;
-        if let Some(engine) = edge::opened() {
-            engine.trim();
+        let trimmed = edge::opened().map_or(0, dormant::Engine::trim);
+        // SAFETY: the caller's promise.
+        if let Some(place) = unsafe { bytes.as_mut() } {
+            *place = trimmed;
         }
         Ok(())
     })

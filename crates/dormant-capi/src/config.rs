@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use dormant::Config;
 
+use crate::choices::{checksum, checksum_number, host_mode, host_mode_number};
 use crate::edge::{self, entry, forward};
 use crate::environment;
 use crate::status::Failed;
@@ -29,6 +30,11 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A limit in bytes; 0 is none.
+pub(crate) fn limit(bytes: u64) -> Option<u64> {
+    Some(bytes).filter(|bytes| *bytes > 0)
+}
+
 thread_local! {
     static DIRECTORY: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
@@ -45,6 +51,10 @@ fn shown(config: &Config, directory: Option<&CStr>) -> DormantConfig {
         host_limit_bytes: config.host_limit_bytes.unwrap_or(0),
         disk_directory: directory.map_or(std::ptr::null(), CStr::as_ptr),
         disk_staging_bytes: config.disk_staging_bytes,
+        host_mode: host_mode_number(Some(config.host_mode)),
+        checksum: checksum_number(Some(config.checksum)),
+        host_margin_bytes: config.host_margin_bytes,
+        retain_limit_bytes: config.retain_limit_bytes.unwrap_or(0),
     }
 }
 
@@ -100,7 +110,15 @@ pub unsafe extern "C" fn dormant_configure(config: *const DormantConfig) -> Dorm
         if given.disk_staging_bytes > 0 {
             next.disk_staging_bytes = given.disk_staging_bytes;
         }
-        next.host_limit_bytes = Some(given.host_limit_bytes).filter(|bytes| *bytes > 0);
+        next.host_limit_bytes = limit(given.host_limit_bytes);
+        if let Some(mode) = host_mode(given.host_mode)? {
+            next.host_mode = mode;
+        }
+        if let Some(checksum) = checksum(given.checksum)? {
+            next.checksum = checksum;
+        }
+        next.host_margin_bytes = given.host_margin_bytes;
+        next.retain_limit_bytes = limit(given.retain_limit_bytes);
         *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
         Ok(())
     })

@@ -22,6 +22,7 @@ use crate::edge::{self, guarded};
 use crate::environment;
 use crate::memory::{allocate_for_runtime, free_block, is_ours};
 use crate::status::{Failed, address, remember};
+use crate::tms;
 use crate::types::DormantStatus;
 
 pub(crate) const HOOKS: Hooks = Hooks {
@@ -167,7 +168,7 @@ unsafe extern "C" fn malloc(api: Api, real: Raw, place: *mut Pointer, bytes: usi
         return pass();
     }
     let allocated = guarded(|| {
-        let Current::Inside(settings) = region::current() else { return Ok(Err(None)) };
+        let Current::Inside(settings) = tms::current() else { return Ok(Err(None)) };
         let device = match current_device(api, real) {
             Ok(device) => device,
             Err(code) => return Ok(Err(Some(code))),

@@ -15,6 +15,7 @@
 
 pub mod backups;
 pub mod captures;
+mod choices;
 pub mod config;
 mod edge;
 mod environment;
@@ -22,6 +23,8 @@ pub mod hooks;
 pub mod identity;
 mod loans;
 pub mod memory;
+pub mod notices;
+pub mod plans;
 pub mod regions;
 pub mod stats;
 pub mod status;

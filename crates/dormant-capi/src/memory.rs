@@ -5,14 +5,17 @@ use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use dormant::region::Settings;
+use dormant::region::{Current, Settings};
 use dormant::{Allocation, BlockInfo, BlockState, Device};
 use dormant_host::process;
 
+use crate::choices::policy_number;
 use crate::edge::{self, engine, entry, forward};
-use crate::regions::{policy_number, settings};
+use crate::environment;
+use crate::regions::settings;
 use crate::status::{Failed, address, pointer};
 use crate::text::{c_string, keep, say};
+use crate::tms;
 use crate::types::{
     DORMANT_STATE_ACTIVE, DORMANT_STATE_MOVING, DORMANT_STATE_PAUSED, DORMANT_STATE_POISONED,
     DormantBlock, DormantRegion, DormantStatus,
@@ -35,9 +38,12 @@ pub unsafe extern "C" fn dormant_allocate(
         // SAFETY: the caller's promise.
         let place = unsafe { edge::place(result, "result") }?;
         let mut allocation = Allocation::new(bytes as u64, Device(device));
+        environment::ready();
         if !region.is_null() {
             // SAFETY: the caller's promise.
             allocation = allocation.settings(unsafe { settings(region) }?);
+        } else if let Current::Inside(settings) = tms::current() {
+            allocation = allocation.settings(settings);
         }
         *place = pointer(engine()?.allocate(&allocation)?);
         Ok(())

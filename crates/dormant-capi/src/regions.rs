@@ -5,29 +5,20 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
 
+use dormant::Device;
 use dormant::region::{self, Entered, Settings};
-use dormant::{Device, Policy};
 
+use crate::choices::{
+    checksum, checksum_number, host_mode, host_mode_number, policy, policy_number,
+};
 use crate::edge::{self, entry, forward};
 use crate::environment;
 use crate::status::Failed;
 use crate::text::{self, c_string};
-use crate::types::{DORMANT_POLICY_OWN, DormantCarried, DormantRegion, DormantStatus};
-
-const POLICIES: [&str; 4] = ["discard", "zero", "host", "disk"];
-
-/// A policy by its number.
-pub(crate) fn policy(number: i32) -> Result<Policy, Failed> {
-    let name = usize::try_from(number).ok().and_then(|place| POLICIES.get(place));
-    let name = name.ok_or_else(|| Failed::invalid(format!("no policy has the number {number}")))?;
-    Ok(name.parse()?)
-}
-
-/// A policy's number.
-pub(crate) fn policy_number(policy: Policy) -> i32 {
-    let place = POLICIES.iter().position(|name| *name == policy.name());
-    place.and_then(|place| i32::try_from(place).ok()).unwrap_or(DORMANT_POLICY_OWN)
-}
+use crate::tms;
+use crate::types::{
+    DORMANT_CHECKSUM_OWN, DORMANT_HOST_MODE_OWN, DormantCarried, DormantRegion, DormantStatus,
+};
 
 /// What a region gives to memory.
 ///
@@ -44,6 +35,8 @@ pub(crate) unsafe fn settings(region: *const DormantRegion) -> Result<Settings, 
         peers: std::ptr::null(),
         peer_count: 0,
         disk_directory: std::ptr::null(),
+        host_mode: DORMANT_HOST_MODE_OWN,
+        checksum: DORMANT_CHECKSUM_OWN,
     };
     // SAFETY: the caller's promise; numbers and pointers may be any bytes.
     let region = unsafe { edge::read_sized(region, otherwise) }?;
@@ -53,6 +46,8 @@ pub(crate) unsafe fn settings(region: *const DormantRegion) -> Result<Settings, 
         return Err(Failed::invalid("the tag is empty"));
     }
     let mut settings = Settings::new(tag, policy(region.policy)?);
+    settings.host_mode = host_mode(region.host_mode)?;
+    settings.checksum = checksum(region.checksum)?;
     if !region.peers.is_null() {
         edge::bounded::<u32>(region.peer_count, "peers")?;
         // SAFETY: the caller's promise.
@@ -168,6 +163,8 @@ pub unsafe extern "C" fn dormant_region_current(
             peers: shown.peers.as_ptr(),
             peer_count: shown.peers.len(),
             disk_directory: shown.directory.as_deref().map_or(std::ptr::null(), |d| d.as_ptr()),
+            host_mode: host_mode_number(tms::host_mode(&now)),
+            checksum: checksum_number(now.settings.checksum),
         };
         text::keep(&SHOWN, shown, |shown| {
             // SAFETY: the caller's promise.

@@ -84,6 +84,7 @@ fn status_of(kind: ErrorKind) -> DormantStatus {
         ErrorKind::Io => DormantStatus::Io,
         ErrorKind::NoDriver => DormantStatus::NoDriver,
         ErrorKind::Forked => DormantStatus::Forked,
+        ErrorKind::ChecksumMismatch => DormantStatus::ChecksumMismatch,
         // The kinds are not exhaustive.
         _ => DormantStatus::Unknown,
     }

@@ -5,9 +5,10 @@
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dormant::region::{self, Current, Place};
-use dormant::{Device, PauseOptions, Policy, ResumeOptions, Selection, Tag};
+use dormant::{Device, Engine, HostMode, PauseOptions, Policy, ResumeOptions, Selection, Tag};
 use dormant_host::process;
 use dormant_interpose::{FreeFn, MallocFn, call_real};
 
@@ -26,8 +27,52 @@ use crate::types::DormantStatus;
 pub(crate) const KNOWN: u32 = 1;
 pub(crate) const CPU: u32 = 2;
 pub(crate) const DISK: u32 = 4;
-pub(crate) const RETAIN: u32 = 8;
-pub(crate) const MMAP: u32 = 16;
+pub(crate) const MMAP: u32 = 8;
+
+/// Whether host memory of backups is retained: of the whole process, as for users of these names.
+static RETAIN: AtomicBool = AtomicBool::new(false);
+/// Some may be retained that is to go back.
+static RETAINED: AtomicBool = AtomicBool::new(false);
+
+/// Says whether host memory of backups is retained.
+pub(crate) fn retain(on: bool) {
+    RETAIN.store(on, Ordering::Relaxed);
+    if on {
+        RETAINED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How backups of a place's memory are held: as it says itself; that of these switches goes back after
+/// each resume, unless it is to be retained.
+pub(crate) fn host_mode(place: &Place) -> Option<HostMode> {
+    let switched = || match RETAIN.load(Ordering::Relaxed) {
+        true => HostMode::Retain,
+        false => HostMode::Reclaim,
+    };
+    let is_ours = place.marks & KNOWN != 0;
+    place.settings.host_mode.or_else(|| is_ours.then(switched))
+}
+
+/// What the innermost region of this thread says, and how its backups are held.
+pub(crate) fn current() -> Current {
+    match region::current() {
+        Current::Inside(mut settings) => {
+            settings.host_mode = host_mode(&region::place());
+            Current::Inside(settings)
+        }
+        other => other,
+    }
+}
+
+/// After a transition: what was retained and is not to be any more goes back, unless a backup is in it.
+fn give_back(engine: &Engine) {
+    if !RETAIN.load(Ordering::Relaxed) && RETAINED.load(Ordering::Relaxed) {
+        engine.trim();
+        if engine.stats().host_retained_bytes == 0 {
+            RETAINED.store(false, Ordering::Relaxed);
+        }
+    }
+}
 
 /// The policy that the switches come to. A copy on disk is wanted to spare host memory, so it wins.
 pub(crate) fn policy(marks: u32) -> Policy {
@@ -203,18 +248,21 @@ pub unsafe extern "C" fn tms_set_disk_backup_dir(directory: *const c_char) {
     });
 }
 
-/// Whether host memory of backups is to be kept over cycles.
+/// Whether host memory of backups is kept from one pause to the next: of the whole process, for memory
+/// that is allocated from now on.
 #[unsafe(no_mangle)]
 pub extern "C" fn tms_set_retain_cpu_backup(on: u8) {
     forward!(tms_set_retain_cpu_backup(on));
-    switch(RETAIN, on != 0);
+    environment::ready();
+    retain(on != 0);
 }
 
-/// Whether host memory of backups is to be kept over cycles.
+/// Whether host memory of backups is kept from one pause to the next.
 #[unsafe(no_mangle)]
 pub extern "C" fn tms_get_retain_cpu_backup() -> bool {
     forward!(tms_get_retain_cpu_backup());
-    is_switched(RETAIN)
+    environment::ready();
+    RETAIN.load(Ordering::Relaxed)
 }
 
 /// # Safety
@@ -234,7 +282,8 @@ pub unsafe extern "C" fn tms_pause(tag: *const c_char) -> DormantStatus {
     entry(|| {
         // SAFETY: the caller's promise.
         let selection = unsafe { selected(tag) }?;
-        transition(|engine| engine.pause(selection, &PauseOptions::default())).map(drop)
+        let pause = |engine: &Engine| engine.pause(selection, &PauseOptions::default());
+        transition(|engine| pause(engine).inspect(|_| give_back(engine))).map(drop)
     })
 }
 
@@ -248,7 +297,8 @@ pub unsafe extern "C" fn tms_resume(tag: *const c_char) -> DormantStatus {
     entry(|| {
         // SAFETY: the caller's promise.
         let selection = unsafe { selected(tag) }?;
-        transition(|engine| engine.resume(selection, &ResumeOptions::default())).map(drop)
+        let resume = |engine: &Engine| engine.resume(selection, &ResumeOptions::default());
+        transition(|engine| resume(engine).inspect(|_| give_back(engine))).map(drop)
     })
 }
 
@@ -282,7 +332,7 @@ pub unsafe extern "C" fn tms_torch_malloc(
 ) -> *mut c_void {
     forward!(tms_torch_malloc(bytes, device, stream));
     environment::ready();
-    let settings = match region::current() {
+    let settings = match current() {
         Current::Inside(settings) if !process::is_forked_child() && !process::is_exiting() => {
             settings
         }

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use dormant::{Amount, PauseOptions, Report, ResumeOptions, Selection};
 
+use crate::choices::{checksum, policy};
 use crate::edge::{self, engine, entry, forward};
 use crate::loans;
 use crate::memory::refuse_in_a_child;
-use crate::regions::policy;
+use crate::notices;
 use crate::status::Failed;
 use crate::text::{c_string, text};
 use crate::types::{
-    DORMANT_POLICY_OWN, DormantAmount, DormantDeviceReport, DormantPauseOptions, DormantReport,
-    DormantResumeOptions, DormantStatus, DormantTagReport,
+    DORMANT_CHECKSUM_OWN, DORMANT_POLICY_OWN, DormantAmount, DormantDeviceReport,
+    DormantPauseOptions, DormantReport, DormantResumeOptions, DormantStatus, DormantTagReport,
 };
 
 /// A thread's last transition.
@@ -54,6 +55,29 @@ fn waiting(milliseconds: i64) -> Option<Duration> {
     u64::try_from(milliseconds).ok().map(Duration::from_millis)
 }
 
+/// How to pause.
+///
+/// # Safety
+/// `options` is NULL or a struct whose `size` is set.
+pub(crate) unsafe fn pausing(options: *const DormantPauseOptions) -> Result<PauseOptions, Failed> {
+    let otherwise = DormantPauseOptions {
+        size: 0,
+        policy: DORMANT_POLICY_OWN,
+        timeout_ms: -1,
+        checksum: DORMANT_CHECKSUM_OWN,
+        reserved: 0,
+    };
+    // SAFETY: the caller's promise; numbers may be any bytes.
+    let options = unsafe { edge::read_sized(options, otherwise) }?;
+    let mut how = PauseOptions::default();
+    how.timeout = waiting(options.timeout_ms);
+    if options.policy != DORMANT_POLICY_OWN {
+        how.policy = Some(policy(options.policy)?);
+    }
+    how.checksum = checksum(options.checksum)?;
+    Ok(how)
+}
+
 /// Gives the physical memory of every active block of these tags back to its device; the addresses
 /// stay. With `tags` NULL: of all tags. A tag without blocks is no error, nor is one that is paused.
 /// A failure before the first block is given up changes nothing; after that the pause goes on,
@@ -75,14 +99,8 @@ pub unsafe extern "C" fn dormant_pause(
         unsafe { edge::check_sized(report) }?;
         // SAFETY: the caller's promise.
         let selection = unsafe { selection(tags, count) }?;
-        let otherwise = DormantPauseOptions { size: 0, policy: DORMANT_POLICY_OWN, timeout_ms: -1 };
-        // SAFETY: the caller's promise; numbers may be any bytes.
-        let options = unsafe { edge::read_sized(options, otherwise) }?;
-        let mut how = PauseOptions::default();
-        how.timeout = waiting(options.timeout_ms);
-        if options.policy != DORMANT_POLICY_OWN {
-            how.policy = Some(policy(options.policy)?);
-        }
+        // SAFETY: the caller's promise.
+        let how = unsafe { pausing(options) }?;
         let done = transition(|engine| engine.pause(selection, &how));
         // SAFETY: the caller's promise.
         unsafe { hand_out(done, true, report) }
@@ -121,26 +139,33 @@ pub unsafe extern "C" fn dormant_resume(
     })
 }
 
-/// Runs a transition. A process that has no block has nothing to do, and opens no driver for it.
-pub(crate) fn transition(
-    run: impl FnOnce(&dormant::Engine) -> dormant::Result<Report>,
-) -> Result<Report, Failed> {
+/// The engine, where there is one. A process that has no block has nothing to do, and opens no driver
+/// for it.
+pub(crate) fn engine_with_blocks() -> Result<Option<&'static dormant::Engine>, Failed> {
     refuse_in_a_child()?;
     edge::refuse_at_the_end()?;
     if let dormant_interpose::Resolved::Foreign(_) = crate::identity::resolved() {
         engine()?;
     }
     match edge::opened() {
-        Some(engine) => {
-            loans::transition_begins();
-            let done = run(engine);
-            loans::transition_ended(engine);
-            Ok(done?)
-        }
+        Some(engine) => Ok(Some(engine)),
         // A pause of nothing must not pass for one of memory that could not be made pausable.
-        None if edge::has_missed() => engine().map(|_| Report::default()),
-        None => Ok(Report::default()),
+        None if edge::has_missed() => engine().map(|_| None),
+        None => Ok(None),
     }
+}
+
+/// Runs a transition.
+pub(crate) fn transition(
+    run: impl FnOnce(&dormant::Engine) -> dormant::Result<Report>,
+) -> Result<Report, Failed> {
+    let Some(engine) = engine_with_blocks()? else {
+        return Ok(Report { host_mode: "none", ..Report::default() });
+    };
+    loans::transition_begins();
+    let done = run(engine);
+    loans::transition_ended(engine);
+    Ok(done?)
 }
 
 /// # Safety
@@ -171,10 +196,6 @@ pub(crate) fn amount(amount: Amount) -> DormantAmount {
 fn in_sum(report: &Report) -> DormantReport {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let phases = &report.phases;
-    let mut host_mode = [0; 16];
-    for (to, from) in host_mode.iter_mut().take(15).zip(report.host_mode.bytes()) {
-        *to = from.cast_signed() as c_char;
-    }
     DormantReport {
         size: 0,
         workers: u32::try_from(report.workers).unwrap_or(u32::MAX),
@@ -189,10 +210,20 @@ fn in_sum(report: &Report) -> DormantReport {
         map_ns: ns(phases.map),
         copy_ns: ns(phases.copy),
         total_ns: ns(phases.total),
-        host_mode,
+        host_mode: characters(report.host_mode),
         staging_registered: report.staging_registered.into(),
-        reserved: 0,
+        notices: notices::bits(&report.notices),
+        host_mode_reason: characters(report.host_mode_reason),
     }
+}
+
+/// A word in a struct, with a zero byte behind it.
+fn characters<const N: usize>(word: &str) -> [c_char; N] {
+    let mut characters = [0; N];
+    for (to, from) in characters.iter_mut().take(N - 1).zip(word.bytes()) {
+        *to = from.cast_signed() as c_char;
+    }
+    characters
 }
 
 fn last() -> Last {

@@ -49,6 +49,8 @@ pub enum DormantStatus {
     Internal = 17,
     /// Two different builds of this library are in the process.
     TwoBuilds = 18,
+    /// Saved contents are not what they were when they were saved; they are kept as they are.
+    ChecksumMismatch = 19,
 }
 
 /// Contents are undefined after a resume.
@@ -61,6 +63,31 @@ pub const DORMANT_POLICY_HOST: i32 = 2;
 pub const DORMANT_POLICY_DISK: i32 = 3;
 /// The block's own policy; for a pause.
 pub const DORMANT_POLICY_OWN: i32 = -1;
+
+/// As the settings say.
+pub const DORMANT_HOST_MODE_OWN: i32 = 0;
+/// Host memory of backups is retained while this process's share of it allows that, else reclaimed.
+pub const DORMANT_HOST_MODE_AUTO: i32 = 1;
+/// It is registered, and kept for the next pause until `dormant_trim`.
+pub const DORMANT_HOST_MODE_RETAIN: i32 = 2;
+/// It goes back to the system after the resume.
+pub const DORMANT_HOST_MODE_RECLAIM: i32 = 3;
+
+/// As the settings say; for a pause, as each block's own.
+pub const DORMANT_CHECKSUM_OWN: i32 = 0;
+/// Saved contents are not checked.
+pub const DORMANT_CHECKSUM_OFF: i32 = 1;
+/// Every byte of saved contents is checked when it comes back.
+pub const DORMANT_CHECKSUM_FULL: i32 = 2;
+
+/// The system gives no huge pages: backups in host memory take longer.
+pub const DORMANT_NOTICE_HUGE_PAGES_OFF: u32 = 1;
+/// Host memory could not be registered with the driver: copies are slower.
+pub const DORMANT_NOTICE_REGISTRATION_REFUSED: u32 = 2;
+/// The directory for contents on disk is in memory.
+pub const DORMANT_NOTICE_DISK_IN_MEMORY: u32 = 4;
+/// Contents on disk go through the page cache.
+pub const DORMANT_NOTICE_DISK_BUFFERED: u32 = 8;
 
 /// There is no such tag.
 pub const DORMANT_STATE_NONE: i32 = 0;
@@ -94,6 +121,10 @@ pub struct DormantRegion {
     pub peer_count: usize,
     /// Where contents go that are kept on disk. NULL: where the configuration says.
     pub disk_directory: *const c_char,
+    /// How host memory of its backups is held: one of `DORMANT_HOST_MODE_...`.
+    pub host_mode: i32,
+    /// Whether its saved contents are checked: one of `DORMANT_CHECKSUM_...`.
+    pub checksum: i32,
 }
 
 /// How to pause.
@@ -107,6 +138,11 @@ pub struct DormantPauseOptions {
     /// How long to wait for another transition and for work in flight, in ms; negative: as
     /// configured.
     pub timeout_ms: i64,
+    /// Overrides whether the contents that this call saves are checked: one of
+    /// `DORMANT_CHECKSUM_...`; `DORMANT_CHECKSUM_OWN` does not.
+    pub checksum: i32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// How to resume.
@@ -156,7 +192,7 @@ pub struct DormantReport {
     pub turn_ns: u64,
     /// Pause: waiting for work in flight.
     pub quiesce_ns: u64,
-    /// Pause: taking host memory. Resume: creating physical memory.
+    /// Pause: taking host memory and disk space. Resume: creating physical memory.
     pub create_ns: u64,
     /// Pause: unmapping and releasing. Resume: mapping.
     pub map_ns: u64,
@@ -164,12 +200,17 @@ pub struct DormantReport {
     pub copy_ns: u64,
     /// The whole call.
     pub total_ns: u64,
-    /// How backups were held, as text: `reclaim`.
+    /// How host memory of these backups is held, as text: `retain`, `reclaim`, `mixed`, or `none`
+    /// where there are none.
     pub host_mode: [c_char; 16],
     /// 1 if every staging buffer could be registered; copies are slower where not.
     pub staging_registered: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// What works less well than it could and no report has said before: bits of
+    /// `DORMANT_NOTICE_...`; `dormant_notice_text` has words for each.
+    pub notices: u32,
+    /// Pause: why it is held so, as text: `asked`; with `DORMANT_HOST_MODE_AUTO` `share_allows` or
+    /// `share_too_small`; `retain_limit` where the limit on retained memory was met.
+    pub host_mode_reason: [c_char; 32],
 }
 
 /// What happened to one tag on one device. The tag's text lives as long as the callback runs.
@@ -252,6 +293,43 @@ pub struct DormantStats {
     pub leaked_handles: u64,
     /// Bytes that backups take on disk.
     pub disk_backup_bytes: u64,
+    /// Host memory that is retained between pauses, in bytes, whether a backup is in it or not.
+    pub host_retained_bytes: u64,
+}
+
+/// What `dormant_prepare` has done.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DormantPrepared {
+    /// `sizeof(DormantPrepared)`.
+    pub size: u32,
+    /// 1 if all memory that is retained is registered; in the background it is not known yet.
+    pub registered: u32,
+    /// Bytes of backups for which memory is retained now, in whole pages.
+    pub bytes: u64,
+}
+
+/// What a pause would come to, all tags and devices together.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DormantPlan {
+    /// `sizeof(DormantPlan)`.
+    pub size: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Physical bytes that the devices would get back.
+    pub freed: DormantAmount,
+    /// Contents that would be saved in host memory.
+    pub host: DormantAmount,
+    /// Contents that would be saved on disk.
+    pub disk: DormantAmount,
+    /// Host memory that would have to be taken, in bytes of whole pages: what is not retained already.
+    pub host_wanted_bytes: u64,
+    /// Host memory that this process may take, in bytes; `UINT64_MAX` where nothing limits it.
+    pub host_allowed_bytes: u64,
+    /// What of `host_wanted_bytes` is not allowed; 0: there is enough. Processes that pause together
+    /// can take the maximum of this number over all of them, and pause where that is 0.
+    pub host_short_bytes: u64,
 }
 
 /// One block. From a callback the tag's text lives as long as the callback runs; from
@@ -360,13 +438,25 @@ pub struct DormantConfig {
     pub ranks_on_node: u32,
     /// Zero.
     pub reserved: u32,
-    /// The most bytes of host memory that backups may take; 0: no limit of ours.
+    /// The most bytes of host memory that backups may take, what is retained between them included; 0:
+    /// what the container and the machine leave, less `host_margin_bytes`, divided by `ranks_on_node`.
     pub host_limit_bytes: u64,
     /// Where contents go that are kept on disk; NULL: the system's folder for temporary files, or, when
     /// configuring, as before.
     pub disk_directory: *const c_char,
     /// The most bytes of host memory that copies to and from disk are staged in; 0: as before.
     pub disk_staging_bytes: u64,
+    /// How host memory of backups is held where neither block nor region says: one of
+    /// `DORMANT_HOST_MODE_...`; `DORMANT_HOST_MODE_OWN`: as before.
+    pub host_mode: i32,
+    /// Whether saved contents are checked where neither call, block nor region says: one of
+    /// `DORMANT_CHECKSUM_...`; `DORMANT_CHECKSUM_OWN`: as before.
+    pub checksum: i32,
+    /// Host memory that is left to everybody else where there is no `host_limit_bytes`, in bytes.
+    pub host_margin_bytes: u64,
+    /// The most bytes of host memory that are retained; 0: as much as backups may take, and half of
+    /// that in the mode `DORMANT_HOST_MODE_AUTO`.
+    pub retain_limit_bytes: u64,
 }
 
 /// A region on its way to another thread.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 13] = [
     "types",
     "status",
     "identity",
@@ -13,6 +13,8 @@ const MODULES: [&str; 11] = [
     "regions",
     "memory",
     "transitions",
+    "plans",
+    "notices",
     "stats",
     "backups",
     "captures",

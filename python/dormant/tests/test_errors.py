@@ -23,7 +23,19 @@ def test_an_error_of_each_kind_survives_pickling(kind: type[dormant.Error]) -> N
     amount = dormant.Amount(1, 2)
     phases = dormant.Phases(1, 2, 3, 4, 5, 6)
     report = dormant.Report(
-        amount, amount, amount, amount, amount, phases, 1, "reclaim", True, (), ()
+        amount,
+        amount,
+        amount,
+        amount,
+        amount,
+        phases,
+        1,
+        "reclaim",
+        True,
+        (),
+        (),
+        "asked",
+        ("disk_in_memory",),
     )
     error = kind("text", device=0, wanted_bytes=5, failures=(failure,), report=report)
     again = pickle.loads(pickle.dumps(error))
@@ -96,6 +108,7 @@ RUST_TYPES = {
     "*mut c_void": "c_void_p",
     "*const u32": "LP_c_uint",
     "[c_char; 16]": "c_char_Array_16",
+    "[c_char; 32]": "c_char_Array_32",
     "DormantStatus": "c_int",
     "DormantAmount": "DormantAmount",
 }
@@ -114,11 +127,18 @@ def test_structs_are_as_in_the_library() -> None:
 
 
 def test_numbers_are_as_in_the_library() -> None:
-    for names, prefix in ((_structs.POLICIES, "POLICY"), (_structs.STATES, "STATE")):
+    for names, prefix in (
+        (_structs.POLICIES, "POLICY"),
+        (_structs.STATES, "STATE"),
+        (_structs.HOST_MODES, "HOST_MODE"),
+        (_structs.CHECKSUMS, "CHECKSUM"),
+    ):
         for number, name in enumerate(names):
             line = f"pub const DORMANT_{prefix}_{name.upper()}: i32 = {number};"
             assert line in source()
     assert [policy.value for policy in _reports.Policy] == list(_structs.POLICIES)
+    assert [mode.value for mode in _reports.HostMode] == list(_structs.HOST_MODES[1:])
+    assert [checksum.value for checksum in _reports.Checksum] == list(_structs.CHECKSUMS[1:])
 
 
 def test_another_calls_error_is_not_given_out_as_this_ones() -> None:

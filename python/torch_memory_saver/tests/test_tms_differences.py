@@ -200,6 +200,60 @@ def backups():
 
 
 @BOTH
+def test_host_memory_goes_back_after_each_resume_unless_it_is_retained(mode: str):
+    retained(environment=_of(mode))
+    retained(environment={**_of(mode), "TMS_RETAIN_CPU_BACKUP": "1"})
+
+
+@in_child()
+def retained():
+    import time
+
+    import dormant
+    import torch
+
+    def kept_bytes() -> int:
+        """Once the last resume's memory has gone back."""
+        until = time.monotonic() + 10
+        while dormant.stats().host_backup_bytes and time.monotonic() < until:
+            time.sleep(0.001)
+        return dormant.stats().host_retained_bytes
+
+    memory = saver()
+    if memory.retain_cpu_backup:
+        assert os.environ["TMS_RETAIN_CPU_BACKUP"] == "1"
+    else:
+        with memory.region("goes", enable_cpu_backup=True):
+            goes = tensor(12 * MIB, 1)
+        memory.pause()
+        assert dormant.stats().host_retained_bytes == 0
+        memory.resume()
+        assert goes[-1].item() == 1
+        memory.retain_cpu_backup = True
+    with memory.region("stays", enable_cpu_backup=True):
+        stays = tensor(12 * MIB, 2)
+        with memory.disable():
+            assert memory.retain_cpu_backup
+    for value in (2, 3):
+        stays.fill_(value)
+        memory.pause("stays")
+        memory.resume("stays")
+        assert stays[-1].item() == value
+        assert kept_bytes() >= 12 * MIB
+        assert memory.get_cpu_backup(stays) is None
+    graph = torch.cuda.CUDAGraph()
+    with memory.cuda_graph(graph, tag="graph", enable_cpu_backup=True):
+        tensor(2 * MIB)
+    assert dormant.pause("graph").host_mode == "retain"
+    memory.resume("graph")
+    memory.retain_cpu_backup = False
+    assert kept_bytes() >= 12 * MIB, "it is not given back at once"
+    memory.resume()
+    assert kept_bytes() == 0
+    assert stays[-1].item() == 3
+
+
+@BOTH
 def test_too_little_memory_and_a_margin_are_torchs_own_error(mode: str):
     margin(environment=_of(mode))
 

@@ -131,10 +131,71 @@ fn switches_say_what_they_were_set_to() {
 }
 
 #[test]
-fn the_staging_for_disk_is_what_the_environment_says() {
+fn backups_of_the_switches_go_back_unless_they_are_to_be_retained() {
     let programs = Programs::new();
-    programs.say("staging", &[("TMS_DISK_BACKUP_CHUNK_MB", "64")], &["staging=67108864"], &[]);
-    let chunk: &[&str] = &["TMS_DISK_BACKUP_CHUNK_MB", "some"];
-    let output = ["staging=67108864"];
-    programs.say("staging", &[("TMS_DISK_BACKUP_CHUNK_MB", "some")], &output, &[chunk]);
+    let lines = [
+        "retain=0 reclaim",
+        "retain=1 retain",
+        "retain=1 retain",
+        "retain=1 own",
+        "retain=1 retain",
+        "retain=0 reclaim",
+        "retain=0 reclaim",
+    ];
+    programs.say("held", &[], &lines, &[]);
+    let lines = [
+        "retain=1 retain",
+        "retain=0 reclaim",
+        "retain=0 reclaim",
+        "retain=0 own",
+        "retain=0 reclaim",
+        "retain=1 retain",
+        "retain=1 retain",
+    ];
+    programs.say("held", &[("TMS_RETAIN_CPU_BACKUP", "1")], &lines, &[]);
+    let lines = [
+        "retain=0 own",
+        "retain=1 own",
+        "retain=1 own",
+        "retain=1 own",
+        "retain=1 retain",
+        "retain=0 reclaim",
+        "retain=0 own",
+    ];
+    let words: &[&str] = &["TMS_RETAIN_CPU_BACKUP", "maybe"];
+    let native = [("DORMANT_ENABLE", "1"), ("TMS_RETAIN_CPU_BACKUP", "maybe")];
+    programs.say("held", &native, &lines, &[words]);
+    programs.say("retained", &[], &[], &[]);
+}
+
+#[test]
+fn settings_of_the_engine_are_what_the_environment_says() {
+    let programs = Programs::new();
+    let default = ["staging=67108864 limit=0 retain=0 auto off"];
+    programs.say("settings", &[], &default, &[]);
+    programs.say(
+        "settings",
+        &[("DORMANT_HOST_LIMIT", ""), ("DORMANT_CHECKSUM", "")],
+        &default,
+        &[],
+    );
+    let all = [
+        ("TMS_DISK_BACKUP_CHUNK_MB", "8"),
+        ("DORMANT_HOST_LIMIT", "64GiB"),
+        ("DORMANT_RETAIN_LIMIT", "1048576"),
+        ("DORMANT_HOST_MODE", "retain"),
+        ("DORMANT_CHECKSUM", "full"),
+    ];
+    let line = "staging=8388608 limit=68719476736 retain=1048576 retain full";
+    programs.say("settings", &all, &[line], &[]);
+    for (name, value) in [
+        ("TMS_DISK_BACKUP_CHUNK_MB", "some"),
+        ("DORMANT_HOST_LIMIT", "64GB"),
+        ("DORMANT_RETAIN_LIMIT", "-1"),
+        ("DORMANT_HOST_MODE", "keep"),
+        ("DORMANT_CHECKSUM", "1"),
+    ] {
+        let words: &[&str] = &[name, value];
+        programs.say("settings", &[(name, value)], &default, &[words]);
+    }
 }

@@ -4,12 +4,17 @@
 use dormant_tests::c::{program, said};
 use dormant_tests::doubles::{Folder, find_built};
 
-fn run(source: &str, case: &str) {
+pub(crate) fn run(source: &str, case: &str) {
+    run_with(source, case, &[]);
+}
+
+pub(crate) fn run_with(source: &str, case: &str, environment: &[(&str, &str)]) {
     let folder = Folder::new(&[]);
     let mut command = folder.command(program(source, &["-pthread", "-ldl"]));
     command.env("TEST_LIBRARY", find_built("libdormant_capi.so", "dormant-capi"));
     command.env("DORMANT_BACKEND", "sim").env("DORMANT_SIM_DEVICES", "1");
     command.env("DORMANT_SIM_CAPACITY", "64MiB").env("LOCAL_WORLD_SIZE", "4");
+    command.envs(environment.iter().copied());
     let output = command.arg(case).output().expect("a run");
     let what = format!("{case}: {}", said(&output));
     assert!(output.status.success() && output.stderr.is_empty(), "{what}");

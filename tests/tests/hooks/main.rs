@@ -10,6 +10,7 @@ mod exits;
 mod forks;
 mod frameworks;
 mod interface;
+mod keeping;
 mod peers;
 mod programs;
 mod regions;

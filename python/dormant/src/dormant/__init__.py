@@ -43,13 +43,15 @@ from ._memory import (
     stats,
     write,
 )
-from ._plan import DevicePlan, Plan, plan
+from ._plan import DevicePlan, Plan, Prepared, plan, prepare
 from ._preload import preload_env
 from ._regions import Carried, RegionSettings, capture, carry, disable, region
 from ._reports import (
     Amount,
     BlockInfo,
+    Checksum,
     DeviceReport,
+    HostMode,
     Phases,
     Policy,
     Report,
@@ -61,6 +63,7 @@ from ._transitions import pause, resume
 from .errors import (
     AddressLostError,
     BusyError,
+    ChecksumMismatchError,
     DeviceLostError,
     EarlierWorkFailedError,
     Error,
@@ -90,6 +93,8 @@ __all__ = [
     "BlockInfo",
     "BusyError",
     "Carried",
+    "Checksum",
+    "ChecksumMismatchError",
     "Configuration",
     "Device",
     "DeviceLostError",
@@ -101,6 +106,7 @@ __all__ = [
     "Failure",
     "ForkedError",
     "HostMemoryError",
+    "HostMode",
     "IOFailedError",
     "InternalError",
     "InvalidArgumentError",
@@ -114,6 +120,7 @@ __all__ = [
     "Plan",
     "PoisonedError",
     "Policy",
+    "Prepared",
     "RegionSettings",
     "Report",
     "Stats",
@@ -145,6 +152,7 @@ __all__ = [
     "pause",
     "plan",
     "preload_env",
+    "prepare",
     "read",
     "read_into",
     "region",

@@ -139,6 +139,12 @@ def drop_backup(*tags: str) -> int:
     return dropped.value
 
 
-def trim() -> None:
-    """Gives back host memory that is kept ready for the next pause or resume."""
-    _native.check(_native.library().dormant_trim())
+def trim() -> int:
+    """Gives back host memory that is kept for the next pause or resume.
+
+    Retained memory that no backup is in, and staging memory. Answers how many bytes of retained
+    memory that was.
+    """
+    trimmed = c_uint64()
+    _native.check(_native.library().dormant_trim(byref(trimmed)))
+    return trimmed.value

@@ -10,6 +10,8 @@ from typing import Any
 
 from . import _native
 from . import _structs as structs
+from ._regions import checksum_of, host_mode_of
+from ._reports import Checksum, HostMode
 from .errors import InvalidArgumentError
 
 
@@ -28,13 +30,26 @@ class Configuration:
     ranks_on_node: int
     """Processes that share the node with this one."""
     host_limit_bytes: int
-    """The most bytes of host memory that backups may take; 0: no limit of ours."""
+    """The most bytes of host memory that backups may take, what is retained between them included;
+    0: what the container and the machine leave, less ``host_margin_bytes``, divided by
+    ``ranks_on_node``."""
     disk_directory: str | None
     """Where contents go that are kept on disk; ``None``: the system's directory for temporary
     files. Given to :func:`configure`, ``None`` means as before."""
     disk_staging_bytes: int
     """The most bytes of host memory that copies to and from disk are staged in. Given to
     :func:`configure`, 0 means as before."""
+    host_mode: HostMode
+    """How host memory of backups is held where neither memory nor region says: ``auto``,
+    ``retain`` or ``reclaim``."""
+    checksum: Checksum
+    """Whether saved contents are checked where neither call, memory nor region says: ``off`` or
+    ``full``."""
+    host_margin_bytes: int
+    """Host memory that is left to everybody else where there is no ``host_limit_bytes``."""
+    retain_limit_bytes: int
+    """The most bytes of host memory that are retained; 0: as much as backups may take, and half of
+    that in the mode ``auto``."""
 
 
 def configuration() -> Configuration:
@@ -51,6 +66,10 @@ def configuration() -> Configuration:
         host_limit_bytes=raw.host_limit_bytes,
         disk_directory=None if directory is None else os.fsdecode(directory),
         disk_staging_bytes=raw.disk_staging_bytes,
+        host_mode=HostMode(structs.HOST_MODES[raw.host_mode]),
+        checksum=Checksum(structs.CHECKSUMS[raw.checksum]),
+        host_margin_bytes=raw.host_margin_bytes,
+        retain_limit_bytes=raw.retain_limit_bytes,
     )
 
 
@@ -75,6 +94,10 @@ def configure(**changes: Any) -> None:
         host_limit_bytes=_number("host_limit_bytes", chosen.host_limit_bytes),
         disk_directory=None if directory is None else _native.c_path(directory),
         disk_staging_bytes=_number("disk_staging_bytes", chosen.disk_staging_bytes),
+        host_mode=structs.number_of(structs.HOST_MODES, host_mode_of(chosen.host_mode)),
+        checksum=structs.number_of(structs.CHECKSUMS, checksum_of(chosen.checksum)),
+        host_margin_bytes=_number("host_margin_bytes", chosen.host_margin_bytes),
+        retain_limit_bytes=_number("retain_limit_bytes", chosen.retain_limit_bytes),
     )
     _native.check(_native.library().dormant_configure(byref(raw)))
 

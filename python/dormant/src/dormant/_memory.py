@@ -12,7 +12,7 @@ from . import _native, _reports
 from . import _structs as structs
 from ._native import text
 from ._regions import RegionSettings, current
-from ._reports import BlockInfo, Policy, Stats
+from ._reports import BlockInfo, Checksum, HostMode, Policy, Stats
 from .errors import InvalidArgumentError
 
 
@@ -42,22 +42,26 @@ def allocate(
     policy: Policy | str | None = None,
     peers: Iterable[int] = (),
     disk_directory: str | os.PathLike[str] | None = None,
+    host_mode: HostMode | str | None = None,
+    checksum: Checksum | str | None = None,
 ) -> int:
     """Allocates ``nbytes`` of pausable memory on ``device``; answers its address.
 
-    What is not given of ``tag``, ``policy``, ``peers`` and ``disk_directory`` is as this thread's
-    region says. :func:`free` frees it.
+    What is not given of ``tag``, ``policy``, ``peers``, ``disk_directory``, ``host_mode`` and
+    ``checksum`` is as this thread's region says. :func:`free` frees it.
     """
     address = c_void_p()
     settings = None
     given = RegionSettings.peers_of(peers)
-    if given or not tag is policy is disk_directory is None:
+    if given or not tag is policy is disk_directory is host_mode is checksum is None:
         here = current() or RegionSettings()
         chosen = RegionSettings.of(
             here.tag if tag is None else tag,
             here.policy if policy is None else policy,
             given or here.peers,
             here.disk_directory if disk_directory is None else disk_directory,
+            here.host_mode if host_mode is None else host_mode,
+            here.checksum if checksum is None else checksum,
         )
         settings = byref(chosen.raw())
     size = _size(nbytes)
@@ -154,6 +158,7 @@ def stats() -> Stats:
         failed_frees=raw.failed_frees,
         leaked_ranges=raw.leaked_ranges,
         leaked_handles=raw.leaked_handles,
+        host_retained_bytes=raw.host_retained_bytes,
         tags=tuple(
             _native.each(library.dormant_tag_stats, structs.DormantTagStats, _reports.tag_stats)
         ),

@@ -84,7 +84,17 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "dormant_backup_register": (_STATUS, [c_void_p]),
     "dormant_backup_release": (None, [c_void_p]),
     "dormant_drop_backup": (_STATUS, [_TAGS, c_size_t, POINTER(c_uint64)]),
-    "dormant_trim": (_STATUS, []),
+    "dormant_trim": (_STATUS, [POINTER(c_uint64)]),
+    "dormant_prepare": (
+        _STATUS,
+        [_TAGS, c_size_t, c_uint32, POINTER(structs.DormantPrepared)],
+    ),
+    "dormant_plan": (
+        _STATUS,
+        [_TAGS, c_size_t, POINTER(structs.DormantPauseOptions), POINTER(structs.DormantPlan)],
+    ),
+    "dormant_notice_name": (c_char_p, [c_uint32]),
+    "dormant_notice_text": (c_char_p, [c_uint32]),
     "dormant_enable_peer_access": (_STATUS, [c_uint32, c_uint32]),
     "dormant_disable_peer_access": (_STATUS, [c_uint32, c_uint32]),
     "dormant_capture_begin": (_STATUS, [POINTER(c_uint64)]),

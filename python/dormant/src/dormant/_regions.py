@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from ctypes import byref, c_uint32, c_void_p
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
 
 from . import _native, _torch_bridge
 from . import _structs as structs
-from ._reports import Policy
+from ._reports import Checksum, HostMode, Policy
 from ._scopes import Leave, Scope, held
 from .errors import InvalidArgumentError, NotFoundError, WrongStateError
+
+Choice = TypeVar("Choice", bound=Enum)
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ class RegionSettings:
     """Devices that may use it beside its owner."""
     disk_directory: str | None = None
     """Where contents go that are kept on disk. ``None``: where the configuration says."""
+    host_mode: HostMode | None = None
+    """How host memory of its backups is held. ``None``: as the configuration says."""
+    checksum: Checksum | None = None
+    """Whether its saved contents are checked. ``None``: as the configuration says."""
 
     @classmethod
     def of(
@@ -37,6 +44,8 @@ class RegionSettings:
         policy: Policy | str,
         peers: Iterable[int] = (),
         disk_directory: str | os.PathLike[str] | None = None,
+        host_mode: HostMode | str | None = None,
+        checksum: Checksum | str | None = None,
     ) -> RegionSettings:
         """From what a user gives; raises ``InvalidArgumentError``."""
         if not isinstance(tag, str):
@@ -44,7 +53,14 @@ class RegionSettings:
         directory = None if disk_directory is None else os.fspath(disk_directory)
         if directory == "":
             raise InvalidArgumentError("a disk_directory is not empty")
-        return cls(tag, policy_of(policy), cls.peers_of(peers), directory)
+        return cls(
+            tag,
+            policy_of(policy),
+            cls.peers_of(peers),
+            directory,
+            None if host_mode is None else host_mode_of(host_mode),
+            None if checksum is None else checksum_of(checksum),
+        )
 
     @staticmethod
     def peers_of(peers: Iterable[int]) -> tuple[int, ...]:
@@ -66,16 +82,32 @@ class RegionSettings:
             peers=peers,
             peer_count=len(self.peers),
             disk_directory=None if directory is None else _native.c_path(directory),
+            host_mode=structs.number_of(structs.HOST_MODES, self.host_mode),
+            checksum=structs.number_of(structs.CHECKSUMS, self.checksum),
         )
 
 
 def policy_of(policy: Policy | str) -> Policy:
     """A policy by its name; raises ``InvalidArgumentError``."""
+    return _named(Policy, policy, "policy")
+
+
+def host_mode_of(mode: HostMode | str) -> HostMode:
+    """A host mode by its name; raises ``InvalidArgumentError``."""
+    return _named(HostMode, mode, "host mode")
+
+
+def checksum_of(checksum: Checksum | str) -> Checksum:
+    """A checksum by its name; raises ``InvalidArgumentError``."""
+    return _named(Checksum, checksum, "checksum")
+
+
+def _named(kind: type[Choice], name: object, what: str) -> Choice:
     try:
-        return Policy(policy)
+        return kind(name)
     except ValueError:
-        names = ", ".join(structs.POLICIES)
-        raise InvalidArgumentError(f"no policy {policy!r}; there are {names}") from None
+        names = ", ".join(one.value for one in kind)
+        raise InvalidArgumentError(f"no {what} {name!r}; there are {names}") from None
 
 
 def current() -> RegionSettings | None:
@@ -90,6 +122,8 @@ def current() -> RegionSettings | None:
         Policy(structs.POLICIES[raw.policy]),
         tuple(raw.peers[: raw.peer_count]) if raw.peer_count else (),
         None if directory is None else os.fsdecode(directory),
+        HostMode(structs.HOST_MODES[raw.host_mode]) if raw.host_mode else None,
+        Checksum(structs.CHECKSUMS[raw.checksum]) if raw.checksum else None,
     )
 
 
@@ -112,6 +146,8 @@ def region(
     policy: Policy | str = Policy.DISCARD,
     peers: Iterable[int] = (),
     disk_directory: str | os.PathLike[str] | None = None,
+    host_mode: HostMode | str | None = None,
+    checksum: Checksum | str | None = None,
     backward: bool = False,
     reuse: bool = False,
 ) -> Scope:
@@ -128,12 +164,17 @@ def region(
       ``host`` or ``disk``.
     - ``peers``: devices that may use the memory beside its owner.
     - ``disk_directory``: where contents go that are kept on disk.
+    - ``host_mode``: how host memory of backups is held: ``retain`` keeps it for the next pause,
+      ``reclaim`` gives it back after the resume, ``auto`` retains as far as there is room. Without
+      it the configuration says.
+    - ``checksum``: ``full`` checks every saved byte when it comes back, ``off`` does not. Without
+      it the configuration says.
     - ``backward``: torch: what autograd allocates in ``backward()`` is ours too, at the price of
       running backward on this thread alone.
     - ``reuse``: torch: keep one pool for the tag, not one for every entry. For regions that are
       entered often and allocate little.
     """
-    settings = RegionSettings.of(tag, policy, peers, disk_directory)
+    settings = RegionSettings.of(tag, policy, peers, disk_directory, host_mode, checksum)
 
     def enter(stack: ExitStack) -> Leave:
         library = _native.library()

@@ -27,6 +27,33 @@ class Policy(str, Enum):
         return self.value
 
 
+class HostMode(str, Enum):
+    """How host memory of backups is held."""
+
+    AUTO = "auto"
+    """``RETAIN`` while this process's share of the host's memory allows it, else ``RECLAIM``."""
+    RETAIN = "retain"
+    """Registered memory that is kept for the next pause, until :func:`trim`: copies run at the
+    link's full speed."""
+    RECLAIM = "reclaim"
+    """Goes back to the system after the resume."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Checksum(str, Enum):
+    """Whether saved contents are checked when they come back."""
+
+    OFF = "off"
+    """They are not."""
+    FULL = "full"
+    """Every byte: ``ChecksumMismatchError`` where one has changed."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @dataclass(frozen=True)
 class Amount:
     """Blocks and bytes."""
@@ -79,7 +106,7 @@ class Phases:
     quiesce_seconds: float
     """Pause: waiting for work in flight."""
     create_seconds: float
-    """Pause: taking host memory. Resume: creating physical memory."""
+    """Pause: taking host memory and disk space. Resume: creating physical memory."""
     map_seconds: float
     """Pause: giving memory back. Resume: mapping it."""
     copy_seconds: float
@@ -106,11 +133,18 @@ class Report:
     workers: int
     """Threads that copied."""
     host_mode: str
-    """How backups were held in host memory."""
+    """How host memory of these backups is held: ``retain``, ``reclaim``, ``mixed``, or ``none``
+    where there are none."""
     staging_registered: bool
     """False if some staging memory could not be registered, which makes copies slower."""
     tags: tuple[TagReport, ...]
     devices: tuple[DeviceReport, ...]
+    host_mode_reason: str = ""
+    """Pause: why it is held so. ``asked``; in the mode ``auto`` ``share_allows`` or
+    ``share_too_small``; ``retain_limit`` where the limit on retained memory was met."""
+    notices: tuple[str, ...] = ()
+    """What works less well than it could and no report has said before: ``huge_pages_off``,
+    ``registration_refused``, ``disk_in_memory``, ``disk_buffered``."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +182,8 @@ class Stats:
     leaked_handles: int
     """Physical memory dropped without being released."""
     tags: tuple[TagStats, ...]
+    host_retained_bytes: int = 0
+    """Host memory that is retained between pauses, whether a backup is in it or not."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +230,19 @@ def _device_report(raw: Any, pausing: bool) -> DeviceReport:
     )
 
 
+def _notices(bits: int) -> tuple[str, ...]:
+    library = _native.library()
+    names = (text(library.dormant_notice_name(1 << bit)) for bit in range(32) if bits >> bit & 1)
+    return tuple(name for name in names if name)
+
+
+def notice_texts(bits: int) -> list[str]:
+    """A sentence for each notice."""
+    library = _native.library()
+    texts = (text(library.dormant_notice_text(1 << bit)) for bit in range(32) if bits >> bit & 1)
+    return [said for said in texts if said]
+
+
 def report(raw: Any, *, pausing: bool) -> Report:
     """The report of this thread's last pause or resume, which has filled ``raw``."""
     library = _native.library()
@@ -224,6 +273,8 @@ def report(raw: Any, *, pausing: bool) -> Report:
                 lambda raw: _device_report(raw, pausing),
             )
         ),
+        host_mode_reason=text(raw.host_mode_reason) or "",
+        notices=_notices(raw.notices),
     )
 
 

@@ -20,6 +20,11 @@ POLICY_OWN = -1
 POLICIES = ("discard", "zero", "host", "disk")
 """By number."""
 
+HOST_MODES = ("own", "auto", "retain", "reclaim")
+"""By number; the first is for what does not say."""
+CHECKSUMS = ("own", "off", "full")
+"""By number; the first is for what does not say."""
+
 STATES = ("none", "active", "paused", "moving", "poisoned", "mixed")
 """By number."""
 
@@ -32,11 +37,19 @@ class DormantRegion(ctypes.Structure):
         ("peers", ctypes.POINTER(c_uint32)),
         ("peer_count", c_size_t),
         ("disk_directory", c_char_p),
+        ("host_mode", c_int32),
+        ("checksum", c_int32),
     ]
 
 
 class DormantPauseOptions(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("policy", c_int32), ("timeout_ms", c_int64)]
+    _fields_ = [
+        ("size", c_uint32),
+        ("policy", c_int32),
+        ("timeout_ms", c_int64),
+        ("checksum", c_int32),
+        ("reserved", c_uint32),
+    ]
 
 
 class DormantResumeOptions(ctypes.Structure):
@@ -69,7 +82,8 @@ class DormantReport(ctypes.Structure):
         ("total_ns", c_uint64),
         ("host_mode", c_char * 16),
         ("staging_registered", c_uint32),
-        ("reserved", c_uint32),
+        ("notices", c_uint32),
+        ("host_mode_reason", c_char * 32),
     ]
 
 
@@ -119,6 +133,24 @@ class DormantStats(ctypes.Structure):
         ("leaked_ranges", c_uint64),
         ("leaked_handles", c_uint64),
         ("disk_backup_bytes", c_uint64),
+        ("host_retained_bytes", c_uint64),
+    ]
+
+
+class DormantPrepared(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("registered", c_uint32), ("bytes", c_uint64)]
+
+
+class DormantPlan(ctypes.Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("reserved", c_uint32),
+        ("freed", DormantAmount),
+        ("host", DormantAmount),
+        ("disk", DormantAmount),
+        ("host_wanted_bytes", c_uint64),
+        ("host_allowed_bytes", c_uint64),
+        ("host_short_bytes", c_uint64),
     ]
 
 
@@ -185,7 +217,16 @@ class DormantConfig(ctypes.Structure):
         ("host_limit_bytes", c_uint64),
         ("disk_directory", c_char_p),
         ("disk_staging_bytes", c_uint64),
+        ("host_mode", c_int32),
+        ("checksum", c_int32),
+        ("host_margin_bytes", c_uint64),
+        ("retain_limit_bytes", c_uint64),
     ]
+
+
+def number_of(names: tuple[str, ...], name: str | None) -> int:
+    """The number of a choice; ``None`` is the first one."""
+    return 0 if name is None else names.index(name)
 
 
 Kind = TypeVar("Kind", bound=ctypes.Structure)

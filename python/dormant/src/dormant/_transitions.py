@@ -10,16 +10,22 @@ from typing import Any
 from . import _native, _reports, _torch_bridge
 from . import _structs as structs
 from ._log import log, logger
-from ._regions import policy_of
-from ._reports import Policy, Report
+from ._regions import checksum_of, policy_of
+from ._reports import Checksum, Policy, Report
 from .errors import InvalidArgumentError
 
 
-def pause(*tags: str, timeout: float | None = None, policy: Policy | str | None = None) -> Report:
+def pause(
+    *tags: str,
+    timeout: float | None = None,
+    policy: Policy | str | None = None,
+    checksum: Checksum | str | None = None,
+) -> Report:
     """Gives the physical memory of all blocks under ``tags`` back to the device; no tags: of all.
 
     Pointers stay; what happens to the contents is each block's policy, or ``policy`` for the blocks
-    that this call pauses. A tag that has no blocks or is paused already is no error.
+    that this call pauses; whether they are checked is each block's ``checksum``, or this one. A tag
+    that has no blocks or is paused already is no error.
 
     ``timeout`` is in seconds, for work in flight and for another pause or resume to end (300 s
     unless configured otherwise); then ``BusyError`` is raised, and nothing has changed. An error
@@ -28,11 +34,7 @@ def pause(*tags: str, timeout: float | None = None, policy: Policy | str | None 
     glue = _torch_bridge.glue()
     if glue is not None:
         glue.check_not_capturing()
-    options = structs.sized(
-        structs.DormantPauseOptions,
-        policy=structs.POLICY_OWN if policy is None else _number(policy),
-        timeout_ms=_milliseconds(timeout),
-    )
+    options = pause_options(timeout, policy, checksum)
     report = _transition(tags, options, pausing=True)
     _log("paused", "given back", "saved", tags, report)
     for device in report.devices:
@@ -47,6 +49,21 @@ def pause(*tags: str, timeout: float | None = None, policy: Policy | str | None 
     return report
 
 
+def pause_options(
+    timeout: float | None = None,
+    policy: Policy | str | None = None,
+    checksum: Checksum | str | None = None,
+) -> structs.DormantPauseOptions:
+    """What a user gives, as the library takes it; raises ``InvalidArgumentError``."""
+    checked = None if checksum is None else checksum_of(checksum)
+    return structs.sized(
+        structs.DormantPauseOptions,
+        policy=structs.POLICY_OWN if policy is None else _number(policy),
+        timeout_ms=_milliseconds(timeout),
+        checksum=structs.number_of(structs.CHECKSUMS, checked),
+    )
+
+
 def resume(*tags: str, timeout: float | None = None) -> Report:
     """Puts physical memory under all blocks of ``tags`` again; no tags: of all.
 
@@ -54,7 +71,8 @@ def resume(*tags: str, timeout: float | None = None) -> Report:
     be made again. ``OutOfMemoryError`` says how much was wanted and how much is free.
 
     With ``timeout``, in seconds, it tries again up to then while memory is short, and waits that
-    long for another pause or resume. Without, it does not wait for memory.
+    long for another pause or resume. Without, it does not wait for memory. Contents that were saved
+    with a checksum and have changed since are a ``ChecksumMismatchError``.
     """
     milliseconds = _milliseconds(timeout)
     options = structs.sized(
@@ -73,6 +91,9 @@ def _transition(tags: tuple[str, ...], options: Any, *, pausing: bool) -> Report
     names, count = _native.tag_array(tags)
     raw = structs.sized(structs.DormantReport)
     status = call(names, count, byref(options), byref(raw))
+    # Also of a pause that failed late: no other report will say it.
+    for said in _reports.notice_texts(raw.notices):
+        log(logging.WARNING, "%s", said)
     if status != structs.OK:
         raise _native.failure(status, lambda: _reports.report(raw, pausing=pausing))
     return _reports.report(raw, pausing=pausing)

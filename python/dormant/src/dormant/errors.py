@@ -185,6 +185,12 @@ class TwoBuildsError(Error):
     kind = "two_builds"
 
 
+class ChecksumMismatchError(Error):
+    """Saved contents are not what they were when they were saved. They are kept as they are."""
+
+    kind = "checksum_mismatch"
+
+
 BY_STATUS: dict[int, type[Error]] = {
     1: OutOfMemoryError,
     2: TooLargeError,
@@ -204,5 +210,6 @@ BY_STATUS: dict[int, type[Error]] = {
     16: UnknownDriverError,
     17: InternalError,
     18: TwoBuildsError,
+    19: ChecksumMismatchError,
 }
 """The class for each status of the C interface."""

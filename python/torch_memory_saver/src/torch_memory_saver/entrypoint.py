@@ -130,7 +130,10 @@ class TorchMemorySaver:
 
     @property
     def retain_cpu_backup(self) -> bool:
-        """Whether host memory for backups is kept from one pause to the next."""
+        """Whether host memory for backups is kept from one pause to the next.
+
+        For memory that is allocated from now on. Switched off, it goes back after a later resume.
+        """
         self._ensure_initialized()
         return bool(self._impl.retain_cpu_backup)
 
@@ -163,7 +166,8 @@ class _TorchMemorySaverImpl:
         self._mem_pools: dict[Any, Any] = {}
         """Empty: pools belong to the regions that are entered."""
         self._disk_directory: str | None = os.environ.get("TMS_DISK_BACKUP_DIR") or None
-        self._retain: bool | None = None
+        self._retained = False
+        """Whether host memory may be kept that is to go back."""
         self._check_settings()
 
     def _check_settings(self) -> None:
@@ -181,7 +185,9 @@ class _TorchMemorySaverImpl:
     ) -> Iterator[None]:
         """See the object above."""
         policy = _policy(enable_cpu_backup, enable_disk_backup, cpu_backup_backend)
-        with dormant.region(tag, policy=policy, disk_directory=self._directory(policy)):
+        directory = self._directory(policy)
+        mode = self._host_mode()
+        with dormant.region(tag, policy=policy, disk_directory=directory, host_mode=mode):
             self._set_backend(cpu_backup_backend)
             yield
 
@@ -210,13 +216,15 @@ class _TorchMemorySaverImpl:
     ) -> Iterator[None]:
         """See the object above."""
         policy = _policy(enable_cpu_backup, False, cpu_backup_backend)
+        mode = self._host_mode()
         if pool is not None and not self._hooked:
             # Torch's own pool asks the runtime, where nobody of ours is listening.
-            pool = glue.capture_pool(cuda_graph, pool, tag=tag, policy=policy)
+            pool = glue.capture_pool(cuda_graph, pool, tag=tag, policy=policy, host_mode=mode)
         with glue.graph(
             cuda_graph,
             tag=tag,
             policy=policy,
+            host_mode=mode,
             pool=pool,
             stream=stream,
             capture_error_mode=capture_error_mode,
@@ -236,10 +244,12 @@ class _TorchMemorySaverImpl:
         """See the object above."""
         self._check_settings()
         dormant.pause(*([tag] if tag else []))
+        self._give_back()
 
     def resume(self, tag: str | None = None) -> None:
         """See the object above."""
         dormant.resume(*([tag] if tag else []))
+        self._give_back()
 
     def get_cpu_backup(self, x: Any, zero_copy: bool = False) -> Any | None:
         """See the object above."""
@@ -254,14 +264,23 @@ class _TorchMemorySaverImpl:
     @property
     def retain_cpu_backup(self) -> bool:
         """See the object above."""
-        if self._retain is None:
-            return bool(self._binary_wrapper.cdll.tms_get_retain_cpu_backup())
-        return self._retain
+        return bool(self._binary_wrapper.cdll.tms_get_retain_cpu_backup())
 
     @retain_cpu_backup.setter
     def retain_cpu_backup(self, value: bool) -> None:
-        self._retain = bool(value)
-        self._binary_wrapper.cdll.tms_set_retain_cpu_backup(self._retain)
+        self._retained = self._retained or self.retain_cpu_backup
+        self._binary_wrapper.cdll.tms_set_retain_cpu_backup(bool(value))
+
+    def _host_mode(self) -> str:
+        return "retain" if self.retain_cpu_backup else "reclaim"
+
+    def _give_back(self) -> None:
+        """What was retained and is not to be any more goes back, unless a backup is in it."""
+        if self.retain_cpu_backup:
+            self._retained = True
+        elif self._retained:
+            dormant.trim()
+            self._retained = dormant.stats().host_retained_bytes > 0
 
     def _directory(self, policy: str) -> str | None:
         return self._disk_directory if policy == "disk" else None

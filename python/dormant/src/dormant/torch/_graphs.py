@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import _native, _regions
 from .._regions import RegionSettings
-from .._reports import Policy
+from .._reports import Checksum, HostMode, Policy
 from ..errors import BusyError
 from . import _access, _settings
 from ._pools import Level, Pool, allocator, entered
@@ -40,19 +40,22 @@ def graph(
     *,
     tag: str = "default",
     policy: Policy | str = Policy.DISCARD,
+    host_mode: HostMode | str | None = None,
+    checksum: Checksum | str | None = None,
     pool: Any = None,
     stream: Any = None,
     capture_error_mode: str = "global",
 ) -> Iterator[None]:
     """Captures a CUDA graph, as ``torch.cuda.graph`` does, with memory that can be paused.
 
-    What the capture allocates gets ``tag`` and ``policy``; with ``discard`` the graph must write it
-    before it reads it, as temporaries are. A replay while it is paused is an illegal access.
+    What the capture allocates gets ``tag``, ``policy``, ``host_mode`` and ``checksum``, as in
+    :func:`dormant.region`; with ``discard`` the graph must write it before it reads it, as
+    temporaries are. A replay while it is paused is an illegal access.
     ``pool`` is used as it is: give the ``pool()`` of another graph that was captured here, to share
     its memory. The rest is as in ``torch.cuda.graph``.
     """
     torch = _access.module()
-    settings = RegionSettings.of(tag, policy)
+    settings = RegionSettings.of(tag, policy, host_mode=host_mode, checksum=checksum)
     _settings.check_settings(settings)
     with ExitStack() as stack:
         region = _native.library().dormant_region_push
@@ -73,16 +76,23 @@ def graph(
         yield
 
 
-def capture_pool(graph: Any, pool: Any, *, tag: str, policy: Policy | str) -> Any:
+def capture_pool(
+    graph: Any,
+    pool: Any,
+    *,
+    tag: str,
+    policy: Policy | str,
+    host_mode: HostMode | str | None = None,
+) -> Any:
     """A pool of ours to capture ``graph`` in, in place of ``pool``, if that is torch's.
 
-    All graphs that are captured with the same ``pool``, tag and policy share it, for as long as
+    All graphs that are captured with the same ``pool`` and settings share it, for as long as
     one of them lives.
     """
     if getattr(pool, "id", pool) in list(_captured.values()):
         return pool
     torch = _access.module()
-    settings = RegionSettings.of(tag, policy)
+    settings = RegionSettings.of(tag, policy, host_mode=host_mode)
     device: int = torch.cuda.current_device()
     key = (settings, device, getattr(pool, "id", pool))
     shared = _shared.get(key)
