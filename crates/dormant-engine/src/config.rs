@@ -20,8 +20,8 @@ pub struct Config {
     pub free_timeout: Duration,
     /// Threads that copy for one device: `None` takes seven of eight CPUs of the process's affinity,
     /// divided by [`ranks_on_node`](Self::ranks_on_node) and by the devices at work; at most
-    /// [`MAX_WORKERS`], half as many on the way to the device, and two where it reads and writes
-    /// the memory itself.
+    /// [`MAX_WORKERS`], half as many on the way to the device, and one or two where it reads and
+    /// writes the memory itself.
     pub workers: Option<usize>,
     /// Processes that share the node with this one (`LOCAL_WORLD_SIZE`).
     pub ranks_on_node: usize,

@@ -17,8 +17,9 @@ const QUEUED_BYTES: usize = 64 << 20;
 /// same time.
 const DISK_WORKERS: usize = 4;
 
-/// Workers that keep the link busy with memory that the device reads and writes itself: one queues
-/// while the other waits. One, where other contents are copied at the same time.
+/// Workers that keep the link busy with memory that the device writes itself: one queues while the other
+/// waits. To the device one is quicker, and waits for several copies at a time (an H200 lost a
+/// thirtieth to two).
 const LINK_WORKERS: usize = 2;
 
 /// What there is to copy.
@@ -53,7 +54,10 @@ impl Config {
             let (workers, window) = match load {
                 Load::Disk => continue,
                 Load::Link if has(Load::Cpu) => (1, DIRECT_BYTES),
-                Load::Link => (LINK_WORKERS.min(share), DIRECT_BYTES),
+                Load::Link => match direction {
+                    Direction::Save => (LINK_WORKERS.min(share), DIRECT_BYTES),
+                    Direction::Restore => (1, 2 * DIRECT_BYTES),
+                },
                 Load::Cpu => {
                     let window = direction.staged_bytes();
                     (share.min((QUEUED_BYTES - disk - link) / window / 2), window)
@@ -149,6 +153,9 @@ mod tests {
         };
         let few = [(0, Load::Cpu, 3), (1, Load::Link, 1)];
         assert_eq!(workers(&few, Direction::Save), [3, 1]);
+        let alone = [(0, Load::Link, 300)];
+        assert_eq!(workers(&alone, Direction::Save), [2]);
+        assert_eq!(workers(&alone, Direction::Restore), [1]);
         let many = [(0, Load::Cpu, 300)];
         assert_eq!(workers(&many, Direction::Save), [16]);
         assert_eq!(workers(&many, Direction::Restore), [8]);

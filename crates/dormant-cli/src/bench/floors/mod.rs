@@ -132,6 +132,14 @@ impl Floors {
         Ok(Ways { down: found.down_ms.median, up: found.up_ms.median })
     }
 
+    /// What mapping and setting access takes of [`calls`](Self::calls), which has been measured.
+    pub(crate) fn mapping_ms(&self, device: Device, block_bytes: u64, blocks: u64) -> f64 {
+        let found = self.calls.iter().find(|have| {
+            (have.device, have.block_bytes, have.blocks) == (device.0, block_bytes, blocks)
+        });
+        found.map_or(0.0, |found| ["map", "access"].iter().map(|call| found.each_ms[call]).sum())
+    }
+
     /// Plain direct writes and reads of `bytes` in a directory.
     pub(crate) fn disk(
         &mut self,
