@@ -2,6 +2,7 @@
 
 pub mod contents;
 pub mod disk;
+pub mod keeping;
 pub mod mapping;
 pub mod memory;
 pub mod pausing;
@@ -62,6 +63,13 @@ macro_rules! for_each_case {
             disk {
                 a_disk_backup_comes_back_and_leaves_no_file
                 a_disk_backup_is_lent_out_dropped_and_freed
+            }
+            keeping {
+                retained_memory_keeps_every_byte_before_and_after_it_is_registered
+                many_small_blocks_keep_their_own_bytes
+                every_way_of_keeping_contents_works_in_one_call
+                a_lease_of_retained_memory_is_not_written_over
+                a_plan_is_what_the_pause_comes_to
             }
             pausing {
                 a_pause_gives_the_memory_back_and_a_resume_takes_it_again
