@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch_case_tools as tools
 
-MODULES = ("torch_cases_memory", "torch_cases_field", "torch_cases_graphs")
+MODULES = ("torch_cases_memory", "torch_cases_field", "torch_cases_graphs", "torch_cases_host")
 SKIPPED = 77
 CRASHES = ("INTERNAL ASSERT", "terminate called", "Fatal Python error", "Segmentation fault")
 

@@ -103,8 +103,13 @@ static void retained(void) {
     SAME(paused().host_mode, "reclaim");
     IS(stats().host_retained_bytes, 0);
     OK(tms.resume(NULL));
-    OK(GPU(Free)(plain));
     tms.set_retain(true);
+    OK(tms.pause(NULL)); /* Also what was allocated before. */
+    HOLDS(stats().host_retained_bytes >= GRANULE);
+    OK(tms.resume(NULL));
+    OK(GPU(Free)(plain));
+    OK(dormant.trim(NULL));
+    IS(stats().host_retained_bytes, 0);
     void *kept = allocate(GRANULE);
     void *named = NULL; /* By the same switches. */
     OK(dormant.allocate(GRANULE, 0, NULL, &named));
@@ -121,6 +126,9 @@ static void retained(void) {
     HOLDS(stats().host_retained_bytes >= 2 * GRANULE);
     OK(tms.resume(NULL));
     IS(stats().host_retained_bytes, 0);
+    OK(tms.pause(NULL)); /* Also what was allocated while it was on. */
+    IS(stats().host_retained_bytes, 0);
+    OK(tms.resume(NULL));
     OK(GPU(Free)(kept));
     OK(dormant.free(named));
 }
@@ -131,10 +139,10 @@ static void settings(void) {
     DormantConfig config = {.size = sizeof config};
     OK(dormant.configuration(&config));
     OK(dormant.configuration(&config)); /* A value that makes no sense is said once. */
-    printf("staging=%llu limit=%llu retain=%llu %s %s\n",
+    printf("staging=%llu limit=%llu retain=%llu keep=%lld %s %s\n",
            (unsigned long long)config.disk_staging_bytes, (unsigned long long)config.host_limit_bytes,
-           (unsigned long long)config.retain_limit_bytes, modes[config.host_mode],
-           checksums[config.checksum]);
+           (unsigned long long)config.retain_limit_bytes, (long long)config.disk_keep_bytes,
+           modes[config.host_mode], checksums[config.checksum]);
 }
 
 int main(int argc, char **argv) {

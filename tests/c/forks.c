@@ -74,7 +74,7 @@ static void child(void) {
        DORMANT_STATUS_FORKED);
     IS(dormant.drop_backup(NULL, 0, NULL), DORMANT_STATUS_FORKED);
     IS(dormant.trim(NULL), DORMANT_STATUS_FORKED);
-    IS(dormant.prepare(NULL, 0, 0, NULL), DORMANT_STATUS_FORKED);
+    IS(dormant.prepare(NULL, 0, NULL, NULL), DORMANT_STATUS_FORKED);
     IS(dormant.plan(NULL, 0, NULL, &(DormantPlan){.size = sizeof(DormantPlan)}),
        DORMANT_STATUS_FORKED);
     IS(dormant.capture_begin(&number), DORMANT_STATUS_FORKED);

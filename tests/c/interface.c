@@ -51,7 +51,7 @@ static void written_structs(void) {
     WRITES(DormantStats, dormant.stats(&room.it));
     WRITES(DormantReport, dormant.resume(NULL, 0, NULL, &room.it));
     WRITES(DormantPlan, dormant.plan(NULL, 0, NULL, &room.it));
-    WRITES(DormantPrepared, dormant.prepare(NULL, 0, 0, &room.it));
+    WRITES(DormantPrepared, dormant.prepare(NULL, 0, NULL, &room.it));
     WRITES(DormantReport, dormant.pause(NULL, 0, NULL, &room.it));
     WRITES(DormantError, dormant.last_error(&room.it));
 }
@@ -160,8 +160,8 @@ static void nulls(void) {
     REFUSED(dormant.pause(tags, 2, NULL, NULL));
     REFUSED(dormant.resume(tags, 2, NULL, NULL));
     REFUSED(dormant.drop_backup(tags, 2, NULL));
-    REFUSED(dormant.prepare(tags, 2, 0, NULL));
-    OK(dormant.prepare(tags, 1, 0, NULL));
+    REFUSED(dormant.prepare(tags, 2, NULL, NULL));
+    OK(dormant.prepare(tags, 1, NULL, NULL));
     REFUSED(dormant.plan(tags, 2, NULL, &(DormantPlan){.size = sizeof(DormantPlan)}));
     REFUSED(dormant.plan(tags, 1, NULL, NULL));
     OK(dormant.trim(NULL));
@@ -213,6 +213,9 @@ static void wrong_values(void) {
     REFUSED(pause_tag("\xFF"));
     REFUSED(dormant.pause(NULL, 0, &options, NULL));
     options.policy = DORMANT_POLICY_OWN;
+    options.host_mode = 99;
+    REFUSED(dormant.pause(NULL, 0, &options, NULL));
+    options.host_mode = DORMANT_HOST_MODE_OWN;
     options.checksum = 99;
     REFUSED(dormant.pause(NULL, 0, &options, NULL));
     REFUSED(dormant.plan(NULL, 0, &options, &(DormantPlan){.size = sizeof(DormantPlan)}));

@@ -36,7 +36,6 @@ static void retained(void) {
     IS(stats().host_retained_bytes, 0);
     OK(dormant.resume(NULL, 0, NULL, NULL));
     OK(dormant.free(block));
-    no_backups_soon();
     block = block_as(as(DORMANT_HOST_MODE_RETAIN, 0), 3 * GRANULE);
     report = paused();
     SAME(report.host_mode, "retain");
@@ -54,7 +53,6 @@ static void retained(void) {
     IS(stats().host_retained_bytes, kept);
     OK(dormant.resume(NULL, 0, NULL, NULL));
     IS(block[3 * GRANULE - 1], 7);
-    no_backups_soon();
     OK(dormant.trim(&bytes));
     IS(bytes, kept);
     IS(stats().host_retained_bytes, 0);
@@ -101,12 +99,12 @@ static void regions(void) {
 
 static void prepared(void) {
     DormantPrepared prepared = {.size = sizeof prepared};
-    OK(dormant.prepare(NULL, 0, 0, &prepared));
+    OK(dormant.prepare(NULL, 0, NULL, &prepared));
     IS(prepared.bytes, 0);
     IS(prepared.registered, 1);
     unsigned char *block = block_as(as(DORMANT_HOST_MODE_RETAIN, 0), 3 * GRANULE);
     block_as(as(DORMANT_HOST_MODE_RECLAIM, 0), GRANULE);
-    OK(dormant.prepare(weights, 1, 0, &prepared));
+    OK(dormant.prepare(weights, 1, NULL, &prepared));
     IS(prepared.bytes, 3 * GRANULE);
     IS(prepared.registered, 1);
     uint64_t kept = stats().host_retained_bytes;
@@ -121,12 +119,98 @@ static void prepared(void) {
     IS(stats().host_retained_bytes, kept);
     OK(dormant.resume(NULL, 0, NULL, NULL));
     IS(*block, 7);
-    no_backups_soon();
     OK(dormant.trim(NULL));
-    OK(dormant.prepare(weights, 1, 1, &prepared));
+    DormantPrepareOptions options = {.size = sizeof options, .background = 1};
+    OK(dormant.prepare(weights, 1, &options, &prepared));
     IS(prepared.bytes, 3 * GRANULE);
     IS(prepared.registered, 0);
     SAME(paused().host_mode, "mixed");
+}
+
+/* For a pause that says itself how memory is held. */
+static void prepared_otherwise(void) {
+    block_as(as(DORMANT_HOST_MODE_RETAIN, 0), 3 * GRANULE);
+    block_as(as(DORMANT_HOST_MODE_RECLAIM, 0), GRANULE);
+    DormantPrepareOptions options = {.size = sizeof options, .host_mode = DORMANT_HOST_MODE_RECLAIM};
+    DormantPrepared prepared = {.size = sizeof prepared};
+    OK(dormant.prepare(weights, 1, &options, &prepared));
+    IS(prepared.bytes, 0);
+    IS(stats().host_retained_bytes, 0);
+    options.host_mode = DORMANT_HOST_MODE_RETAIN;
+    OK(dormant.prepare(weights, 1, &options, &prepared));
+    IS(prepared.bytes, 4 * GRANULE);
+    IS(prepared.registered, 1);
+    uint64_t kept = stats().host_retained_bytes;
+    DormantPauseOptions how = {.size = sizeof how, .policy = DORMANT_POLICY_OWN, .timeout_ms = -1,
+                               .host_mode = DORMANT_HOST_MODE_RETAIN};
+    DormantPlan plan = {.size = sizeof plan};
+    OK(dormant.plan(weights, 1, &how, &plan));
+    IS(plan.host_wanted_bytes, 0);
+    DormantReport report = {.size = sizeof report};
+    OK(dormant.pause(weights, 1, &how, &report));
+    SAME(report.host_mode, "retain");
+    IS(stats().host_retained_bytes, kept);
+    OK(dormant.resume(NULL, 0, NULL, NULL));
+    how.host_mode = DORMANT_HOST_MODE_RECLAIM;
+    OK(dormant.pause(weights, 1, &how, &report));
+    SAME(report.host_mode, "reclaim");
+    OK(dormant.resume(NULL, 0, NULL, NULL));
+    options.host_mode = 99;
+    IS(dormant.prepare(weights, 1, &options, &prepared), DORMANT_STATUS_INVALID_ARGUMENT);
+    options = (DormantPrepareOptions){.size = 8, .host_mode = 99}; /* Of an older header. */
+    OK(dormant.prepare(weights, 1, &options, NULL));
+}
+
+static void no_disk_backups_soon(void) {
+    for (int i = 0; stats().disk_backup_bytes && i < 10000; i++) usleep(1000);
+    IS(stats().disk_backup_bytes, 0);
+}
+
+/* Disk space stays for the next pause until it is trimmed, as far as the setting says. */
+static void on_disk(void) {
+    for (int i = 0; i < 2; i++) {
+        OK(dormant.resume(NULL, 0, NULL, NULL));
+        no_disk_backups_soon();
+        OK(dormant.pause(NULL, 0, NULL, NULL));
+        IS(stats().disk_backup_bytes, 3 * GRANULE);
+        IS(stats().disk_file_bytes, 3 * GRANULE);
+    }
+    OK(dormant.trim(NULL));
+    IS(stats().disk_file_bytes, 3 * GRANULE); /* Contents are in it. */
+    OK(dormant.resume(NULL, 0, NULL, NULL));
+    no_disk_backups_soon();
+}
+
+static void *disk_block(void) {
+    DormantRegion region = {.size = sizeof region, .policy = DORMANT_POLICY_DISK, .tag = "d"};
+    return block_as(region, 3 * GRANULE);
+}
+
+static void disk_kept(void) {
+    DormantConfig config = {.size = sizeof config};
+    OK(dormant.configuration(&config));
+    IS(config.disk_keep_bytes, UINT64_MAX);
+    void *block = disk_block();
+    on_disk();
+    IS(stats().disk_file_bytes, 3 * GRANULE);
+    uint64_t bytes = 1;
+    OK(dormant.trim(&bytes));
+    IS(bytes, 0); /* No host memory. */
+    IS(stats().disk_file_bytes, 0);
+    paused();
+    OK(dormant.free(block));
+    OK(dormant.trim(NULL));
+    IS(stats().disk_file_bytes, 0);
+}
+
+static void disk_given_back(void) {
+    DormantConfig config = {.size = sizeof config};
+    OK(dormant.configuration(&config));
+    config.disk_keep_bytes = 0;
+    OK(dormant.configure(&config));
+    disk_block();
+    on_disk();
+    IS(stats().disk_file_bytes, 0);
 }
 
 static void planned(void) {
@@ -191,17 +275,17 @@ static void changed(const void *block) {
 
 static void checked(void) {
     for (int mode = DORMANT_HOST_MODE_AUTO; mode <= DORMANT_HOST_MODE_RECLAIM; mode++) {
-        unsigned char *block = block_as(as(mode, DORMANT_CHECKSUM_FULL), 3 * GRANULE + 4096);
+        unsigned char *block = block_as(as(mode, DORMANT_CHECKSUM_FULL), 3 * GRANULE + 5);
         paused();
         changed(block);
-        for (int i = 0; i < 3 * GRANULE + 4096; i++) IS(block[i], 7);
+        for (int i = 0; i < 3 * GRANULE + 5; i++) IS(block[i], 7);
         /* A pause may say otherwise. */
         DormantPauseOptions options = {.size = sizeof options, .policy = DORMANT_POLICY_OWN,
                                        .timeout_ms = -1, .checksum = DORMANT_CHECKSUM_OFF};
         OK(dormant.pause(NULL, 0, &options, NULL));
         flip(block);
         OK(dormant.resume(NULL, 0, NULL, NULL));
-        IS(block[(3 * GRANULE + 4096) / 2], 7 ^ 16);
+        IS(block[(3 * GRANULE + 5) / 2], 7 ^ 16);
         OK(dormant.free(block));
         block = block_as(as(mode, DORMANT_CHECKSUM_OWN), GRANULE);
         options.checksum = DORMANT_CHECKSUM_FULL;
@@ -227,7 +311,7 @@ static void noticed(void) {
 static void refused(void) {
     block_as(as(DORMANT_HOST_MODE_RETAIN, 0), GRANULE);
     DormantPrepared prepared = {.size = sizeof prepared};
-    OK(dormant.prepare(NULL, 0, 0, &prepared));
+    OK(dormant.prepare(NULL, 0, NULL, &prepared));
     IS(prepared.bytes, GRANULE);
     IS(prepared.registered, 0);
     DormantReport report = paused();
@@ -248,6 +332,7 @@ static void configured(void) {
     config.checksum = DORMANT_CHECKSUM_FULL;
     config.host_margin_bytes = 1;
     config.retain_limit_bytes = 2 * GRANULE;
+    config.disk_keep_bytes = 3;
     OK(dormant.configure(&config));
     config.host_mode = 99;
     IS(dormant.configure(&config), DORMANT_STATUS_INVALID_ARGUMENT);
@@ -266,6 +351,7 @@ static void configured(void) {
     IS(later.checksum, DORMANT_CHECKSUM_FULL);
     IS(later.host_margin_bytes, 1);
     IS(later.retain_limit_bytes, 2 * GRANULE);
+    IS(later.disk_keep_bytes, 3);
     unsigned char *block = block_as(as(DORMANT_HOST_MODE_OWN, DORMANT_CHECKSUM_OWN), GRANULE);
     block_as(as(DORMANT_HOST_MODE_OWN, DORMANT_CHECKSUM_OWN), 2 * GRANULE);
     DormantReport report = paused();
@@ -280,6 +366,9 @@ int main(int argc, char **argv) {
     RUN(retained);
     RUN(regions);
     RUN(prepared);
+    RUN(prepared_otherwise);
+    RUN(disk_kept);
+    RUN(disk_given_back);
     RUN(planned);
     RUN(checked);
     RUN(noticed);

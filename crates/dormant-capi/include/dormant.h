@@ -397,6 +397,12 @@ typedef struct DormantConfig {
    that in the mode `DORMANT_HOST_MODE_AUTO`.
    */
   uint64_t retain_limit_bytes;
+  /*
+   The most bytes of disk space that the file of a device and directory keeps for the next pause,
+   which writes to it quicker than to new space; `UINT64_MAX`: all that it had. 0: everything goes
+   back to the disk when its blocks are resumed or freed.
+   */
+  uint64_t disk_keep_bytes;
 } DormantConfig;
 
 /*
@@ -503,9 +509,10 @@ typedef struct DormantPauseOptions {
    */
   int32_t checksum;
   /*
-   Zero.
+   Overrides how the host memory of the backups that this call makes is held: one of
+   `DORMANT_HOST_MODE_...`; `DORMANT_HOST_MODE_OWN` does not.
    */
-  uint32_t reserved;
+  int32_t host_mode;
 } DormantPauseOptions;
 
 /*
@@ -687,6 +694,28 @@ typedef struct DormantDeviceReport {
 } DormantDeviceReport;
 
 /*
+ How to prepare.
+ */
+typedef struct DormantPrepareOptions {
+  /*
+   `sizeof(DormantPrepareOptions)`.
+   */
+  uint32_t size;
+  /*
+   Not 0: host memory is registered when the call has returned.
+   */
+  uint32_t background;
+  /*
+   For a pause with this in `DormantPauseOptions.host_mode`.
+   */
+  int32_t host_mode;
+  /*
+   Zero.
+   */
+  uint32_t reserved;
+} DormantPrepareOptions;
+
+/*
  What `dormant_prepare` has done.
  */
 typedef struct DormantPrepared {
@@ -805,6 +834,10 @@ typedef struct DormantStats {
    Host memory that is retained between pauses, in bytes, whether a backup is in it or not.
    */
   uint64_t host_retained_bytes;
+  /*
+   Disk space that the files of backups take, in bytes, with what they keep for the next pause.
+   */
+  uint64_t disk_file_bytes;
 } DormantStats;
 
 /*
@@ -1064,16 +1097,16 @@ void dormant_report_devices(void (*each)(const struct DormantDeviceReport*, void
 
 /*
  Makes the next pause of these tags quick: takes and registers the host memory that their backups
- will be retained in, and opens what will copy. With `background` not 0 it is registered when the call has
- returned. Breaks no capture and holds up no transition. `dormant_trim` gives it back.
+ will be retained in, and opens what will copy. Breaks no capture and holds up no transition.
+ `dormant_trim` gives it back.
 
  # Safety
- `tags` is NULL, for all, or an array of `count` texts; `prepared` is NULL or a struct whose `size`
- is set.
+ `tags` is NULL, for all, or an array of `count` texts; `options` and `prepared` are NULL or structs
+ whose `size` is set.
  */
 DormantStatus dormant_prepare(const char *const *tags,
                               size_t count,
-                              uint32_t background,
+                              const struct DormantPrepareOptions *options,
                               struct DormantPrepared *prepared);
 
 /*
@@ -1187,8 +1220,8 @@ void dormant_backup_release(struct DormantBackup *lease);
 DormantStatus dormant_drop_backup(const char *const *tags, size_t count, uint64_t *bytes);
 
 /*
- Gives back what is kept for the next transition: retained host memory that no backup is in, staging
- memory and streams. `bytes` becomes how much retained memory that was.
+ Gives back what is kept for the next transition: retained host memory and disk space that no contents
+ are in, staging memory and streams. `bytes` becomes how much retained memory that was.
 
  # Safety
  `bytes` is NULL or can be written.

@@ -117,8 +117,8 @@ pub unsafe extern "C" fn dormant_drop_backup(
     })
 }
 
-/// Gives back what is kept for the next transition: retained host memory that no backup is in, staging
-/// memory and streams. `bytes` becomes how much retained memory that was.
+/// Gives back what is kept for the next transition: retained host memory and disk space that no contents
+/// are in, staging memory and streams. `bytes` becomes how much retained memory that was.
 ///
 /// # Safety
 /// `bytes` is NULL or can be written.

@@ -55,6 +55,7 @@ fn shown(config: &Config, directory: Option<&CStr>) -> DormantConfig {
         checksum: checksum_number(Some(config.checksum)),
         host_margin_bytes: config.host_margin_bytes,
         retain_limit_bytes: config.retain_limit_bytes.unwrap_or(0),
+        disk_keep_bytes: config.disk_keep_bytes.unwrap_or(u64::MAX),
     }
 }
 
@@ -119,6 +120,7 @@ pub unsafe extern "C" fn dormant_configure(config: *const DormantConfig) -> Dorm
         }
         next.host_margin_bytes = given.host_margin_bytes;
         next.retain_limit_bytes = limit(given.retain_limit_bytes);
+        next.disk_keep_bytes = Some(given.disk_keep_bytes).filter(|bytes| *bytes < u64::MAX);
         *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(next);
         Ok(())
     })

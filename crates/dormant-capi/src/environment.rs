@@ -84,6 +84,8 @@ fn read_config() -> Config {
     }
     config.host_limit_bytes = size("DORMANT_HOST_LIMIT").and_then(limit);
     config.retain_limit_bytes = size("DORMANT_RETAIN_LIMIT").and_then(limit);
+    // 0 is no limit elsewhere; of this one it is a limit.
+    config.disk_keep_bytes = size("DORMANT_DISK_KEEP");
     if let Some(mebibytes) = text("TMS_DISK_BACKUP_CHUNK_MB") {
         match mebibytes.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << 20)) {
             Some(bytes) if bytes > 0 => config.disk_staging_bytes = bytes,

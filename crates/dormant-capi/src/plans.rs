@@ -4,34 +4,58 @@ use std::ffi::c_char;
 
 use dormant::PrepareOptions;
 
+use crate::choices::host_mode;
 use crate::edge::{self, entry, forward};
+use crate::status::Failed;
 use crate::transitions::{amount, engine_with_blocks, pausing, selection};
-use crate::types::{DormantPauseOptions, DormantPlan, DormantPrepared, DormantStatus};
+use crate::types::{
+    DORMANT_HOST_MODE_OWN, DormantPauseOptions, DormantPlan, DormantPrepareOptions,
+    DormantPrepared, DormantStatus,
+};
 
-/// Makes the next pause of these tags quick: takes and registers the host memory that their backups
-/// will be retained in, and opens what will copy. With `background` not 0 it is registered when the call has
-/// returned. Breaks no capture and holds up no transition. `dormant_trim` gives it back.
+/// How to prepare.
 ///
 /// # Safety
-/// `tags` is NULL, for all, or an array of `count` texts; `prepared` is NULL or a struct whose `size`
-/// is set.
+/// `options` is NULL or a struct whose `size` is set.
+unsafe fn preparing(options: *const DormantPrepareOptions) -> Result<PrepareOptions, Failed> {
+    let otherwise = DormantPrepareOptions {
+        size: 0,
+        background: 0,
+        host_mode: DORMANT_HOST_MODE_OWN,
+        reserved: 0,
+    };
+    // SAFETY: the caller's promise; numbers may be any bytes.
+    let options = unsafe { edge::read_sized(options, otherwise) }?;
+    let mut how = PrepareOptions::default().background(options.background != 0);
+    how.host_mode = host_mode(options.host_mode)?;
+    Ok(how)
+}
+
+/// Makes the next pause of these tags quick: takes and registers the host memory that their backups
+/// will be retained in, and opens what will copy. Breaks no capture and holds up no transition.
+/// `dormant_trim` gives it back.
+///
+/// # Safety
+/// `tags` is NULL, for all, or an array of `count` texts; `options` and `prepared` are NULL or structs
+/// whose `size` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dormant_prepare(
     tags: *const *const c_char,
     count: usize,
-    background: u32,
+    options: *const DormantPrepareOptions,
     prepared: *mut DormantPrepared,
 ) -> DormantStatus {
-    forward!(dormant_prepare(tags, count, background, prepared));
+    forward!(dormant_prepare(tags, count, options, prepared));
     entry(|| {
         // SAFETY: the caller's promise.
         unsafe { edge::check_sized(prepared) }?;
         // SAFETY: the caller's promise.
         let selection = unsafe { selection(tags, count) }?;
-        let options = PrepareOptions::default().background(background != 0);
+        // SAFETY: the caller's promise.
+        let how = unsafe { preparing(options) }?;
         let done = match engine_with_blocks()? {
-            Some(engine) => engine.prepare(selection, &options)?,
-            None => dormant::Prepared { registered: !options.background, bytes: 0 },
+            Some(engine) => engine.prepare(selection, &how)?,
+            None => dormant::Prepared { registered: !how.background, bytes: 0 },
         };
         if prepared.is_null() {
             return Ok(());

@@ -108,6 +108,7 @@ pub unsafe extern "C" fn dormant_stats(stats: *mut DormantStats) -> DormantStatu
             leaked_handles: counts.leaked_handles,
             disk_backup_bytes: counts.disk_backup_bytes,
             host_retained_bytes: counts.host_retained_bytes,
+            disk_file_bytes: counts.disk_file_bytes,
         };
         // SAFETY: the caller's promise.
         unsafe { edge::write_sized(stats, value) }

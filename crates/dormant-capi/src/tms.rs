@@ -31,6 +31,8 @@ pub(crate) const MMAP: u32 = 8;
 
 /// Whether host memory of backups is retained: of the whole process, as for users of these names.
 static RETAIN: AtomicBool = AtomicBool::new(false);
+/// The switch has been on: it holds for memory from before, too.
+static SWITCHED: AtomicBool = AtomicBool::new(false);
 /// Some may be retained that is to go back.
 static RETAINED: AtomicBool = AtomicBool::new(false);
 
@@ -38,19 +40,30 @@ static RETAINED: AtomicBool = AtomicBool::new(false);
 pub(crate) fn retain(on: bool) {
     RETAIN.store(on, Ordering::Relaxed);
     if on {
+        SWITCHED.store(true, Ordering::Relaxed);
         RETAINED.store(true, Ordering::Relaxed);
     }
+}
+
+fn switched_mode() -> HostMode {
+    match RETAIN.load(Ordering::Relaxed) {
+        true => HostMode::Retain,
+        false => HostMode::Reclaim,
+    }
+}
+
+/// How to pause: once the switch has been on, what is paused is held as it says now.
+fn pausing() -> PauseOptions {
+    let mut how = PauseOptions::default();
+    how.host_mode = SWITCHED.load(Ordering::Relaxed).then(switched_mode);
+    how
 }
 
 /// How backups of a place's memory are held: as it says itself; that of these switches goes back after
 /// each resume, unless it is to be retained.
 pub(crate) fn host_mode(place: &Place) -> Option<HostMode> {
-    let switched = || match RETAIN.load(Ordering::Relaxed) {
-        true => HostMode::Retain,
-        false => HostMode::Reclaim,
-    };
     let is_ours = place.marks & KNOWN != 0;
-    place.settings.host_mode.or_else(|| is_ours.then(switched))
+    place.settings.host_mode.or_else(|| is_ours.then(switched_mode))
 }
 
 /// What the innermost region of this thread says, and how its backups are held.
@@ -248,8 +261,8 @@ pub unsafe extern "C" fn tms_set_disk_backup_dir(directory: *const c_char) {
     });
 }
 
-/// Whether host memory of backups is kept from one pause to the next: of the whole process, for memory
-/// that is allocated from now on.
+/// Whether host memory of backups is kept from one pause to the next: of the whole process, from the next
+/// `tms_pause` on.
 #[unsafe(no_mangle)]
 pub extern "C" fn tms_set_retain_cpu_backup(on: u8) {
     forward!(tms_set_retain_cpu_backup(on));
@@ -282,7 +295,7 @@ pub unsafe extern "C" fn tms_pause(tag: *const c_char) -> DormantStatus {
     entry(|| {
         // SAFETY: the caller's promise.
         let selection = unsafe { selected(tag) }?;
-        let pause = |engine: &Engine| engine.pause(selection, &PauseOptions::default());
+        let pause = |engine: &Engine| engine.pause(selection, &pausing());
         transition(|engine| pause(engine).inspect(|_| give_back(engine))).map(drop)
     })
 }

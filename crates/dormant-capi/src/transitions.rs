@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dormant::{Amount, PauseOptions, Report, ResumeOptions, Selection};
 
-use crate::choices::{checksum, policy};
+use crate::choices::{checksum, host_mode, policy};
 use crate::edge::{self, engine, entry, forward};
 use crate::loans;
 use crate::memory::refuse_in_a_child;
@@ -14,8 +14,9 @@ use crate::notices;
 use crate::status::Failed;
 use crate::text::{c_string, text};
 use crate::types::{
-    DORMANT_CHECKSUM_OWN, DORMANT_POLICY_OWN, DormantAmount, DormantDeviceReport,
-    DormantPauseOptions, DormantReport, DormantResumeOptions, DormantStatus, DormantTagReport,
+    DORMANT_CHECKSUM_OWN, DORMANT_HOST_MODE_OWN, DORMANT_POLICY_OWN, DormantAmount,
+    DormantDeviceReport, DormantPauseOptions, DormantReport, DormantResumeOptions, DormantStatus,
+    DormantTagReport,
 };
 
 /// A thread's last transition.
@@ -65,7 +66,7 @@ pub(crate) unsafe fn pausing(options: *const DormantPauseOptions) -> Result<Paus
         policy: DORMANT_POLICY_OWN,
         timeout_ms: -1,
         checksum: DORMANT_CHECKSUM_OWN,
-        reserved: 0,
+        host_mode: DORMANT_HOST_MODE_OWN,
     };
     // SAFETY: the caller's promise; numbers may be any bytes.
     let options = unsafe { edge::read_sized(options, otherwise) }?;
@@ -75,6 +76,7 @@ pub(crate) unsafe fn pausing(options: *const DormantPauseOptions) -> Result<Paus
         how.policy = Some(policy(options.policy)?);
     }
     how.checksum = checksum(options.checksum)?;
+    how.host_mode = host_mode(options.host_mode)?;
     Ok(how)
 }
 

@@ -141,8 +141,9 @@ pub struct DormantPauseOptions {
     /// Overrides whether the contents that this call saves are checked: one of
     /// `DORMANT_CHECKSUM_...`; `DORMANT_CHECKSUM_OWN` does not.
     pub checksum: i32,
-    /// Zero.
-    pub reserved: u32,
+    /// Overrides how the host memory of the backups that this call makes is held: one of
+    /// `DORMANT_HOST_MODE_...`; `DORMANT_HOST_MODE_OWN` does not.
+    pub host_mode: i32,
 }
 
 /// How to resume.
@@ -295,6 +296,22 @@ pub struct DormantStats {
     pub disk_backup_bytes: u64,
     /// Host memory that is retained between pauses, in bytes, whether a backup is in it or not.
     pub host_retained_bytes: u64,
+    /// Disk space that the files of backups take, in bytes, with what they keep for the next pause.
+    pub disk_file_bytes: u64,
+}
+
+/// How to prepare.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DormantPrepareOptions {
+    /// `sizeof(DormantPrepareOptions)`.
+    pub size: u32,
+    /// Not 0: host memory is registered when the call has returned.
+    pub background: u32,
+    /// For a pause with this in `DormantPauseOptions.host_mode`.
+    pub host_mode: i32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 /// What `dormant_prepare` has done.
@@ -457,6 +474,10 @@ pub struct DormantConfig {
     /// The most bytes of host memory that are retained; 0: as much as backups may take, and half of
     /// that in the mode `DORMANT_HOST_MODE_AUTO`.
     pub retain_limit_bytes: u64,
+    /// The most bytes of disk space that the file of a device and directory keeps for the next pause,
+    /// which writes to it quicker than to new space; `UINT64_MAX`: all that it had. 0: everything goes
+    /// back to the disk when its blocks are resumed or freed.
+    pub disk_keep_bytes: u64,
 }
 
 /// A region on its way to another thread.

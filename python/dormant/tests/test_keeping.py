@@ -21,10 +21,9 @@ def _nothing_kept() -> Iterator[None]:
     yield
     for block in dormant.blocks():
         dormant.free(block.address)
-    deadline = time.monotonic() + 10
-    while dormant.stats().host_retained_bytes and time.monotonic() < deadline:
-        dormant.trim()
-    assert dormant.stats().host_retained_bytes == 0
+    dormant.trim()
+    stats = dormant.stats()
+    assert (stats.host_retained_bytes, stats.disk_file_bytes) == (0, 0)
 
 
 def test_modes_and_checksums_go_by_name_and_wrong_names_are_refused() -> None:
@@ -63,6 +62,8 @@ def test_what_is_not_given_is_as_the_region_says() -> None:
         dormant.allocate(MIB, tag="x")
     assert dormant.pause("w").host_mode == "mixed"
     assert dormant.pause("x").host_mode == "retain"
+    dormant.resume()
+    assert dormant.pause(host_mode="reclaim").host_mode == "reclaim"
 
 
 def test_retained_memory_stays_until_it_is_trimmed() -> None:
@@ -88,9 +89,53 @@ def test_retained_memory_stays_until_it_is_trimmed() -> None:
 
 def _no_backups_soon() -> None:
     deadline = time.monotonic() + 10
-    while dormant.stats().host_backup_bytes and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        stats = dormant.stats()
+        if stats.host_backup_bytes == stats.disk_backup_bytes == 0:
+            return
         time.sleep(0.001)
-    assert dormant.stats().host_backup_bytes == 0
+    raise AssertionError(stats)
+
+
+def test_disk_space_stays_for_the_next_pause_until_it_is_trimmed() -> None:
+    kept = dormant.allocate(3 * MIB, tag="d", policy="disk")
+    dormant.write(kept, b"contents")
+    for _ in range(2):
+        dormant.pause("d")
+        stats = dormant.stats()
+        assert (stats.disk_backup_bytes, stats.disk_file_bytes) == (3 * MIB, 3 * MIB)
+        dormant.resume("d")
+        _no_backups_soon()
+        assert dormant.stats().disk_file_bytes == 3 * MIB
+    assert dormant.trim() == 0, "no host memory"
+    assert dormant.stats().disk_file_bytes == 0
+    assert dormant.read(kept, 8) == b"contents"
+
+
+@pytest.mark.parametrize("how", ["setting", "environment"])
+def test_disk_space_goes_back_where_nothing_is_to_be_kept(how: str, child: Child) -> None:
+    child(
+        """
+        import time, dormant
+        asked = dormant.configuration().disk_keep_bytes
+        if asked is None:
+            dormant.configure(disk_keep_bytes=1 << 20)
+            assert dormant.configuration().disk_keep_bytes == 1 << 20
+            dormant.configure(disk_keep_bytes=None)
+            assert dormant.configuration().disk_keep_bytes is None
+            dormant.configure(disk_keep_bytes=0)
+        assert dormant.configuration().disk_keep_bytes == 0
+        dormant.allocate(3 << 20, tag="d", policy="disk")
+        dormant.pause("d")
+        assert dormant.stats().disk_file_bytes == 3 << 20
+        dormant.resume("d")
+        until = time.monotonic() + 10
+        while dormant.stats().disk_file_bytes and time.monotonic() < until:
+            time.sleep(0.001)
+        assert dormant.stats().disk_file_bytes == 0
+        """,
+        DORMANT_DISK_KEEP="0" if how == "environment" else None,
+    )
 
 
 def test_a_pause_uses_what_was_prepared() -> None:
@@ -103,10 +148,22 @@ def test_a_pause_uses_what_was_prepared() -> None:
     assert dormant.pause("w").host_mode == "retain"
     assert dormant.stats().host_retained_bytes == retained
     dormant.resume()
-    _no_backups_soon()
-    dormant.trim()
+    assert dormant.trim() == retained
     assert dormant.prepare(background=True) == dormant.Prepared(3 * MIB, False)
     assert dormant.prepare("nothing").bytes == 0
+
+
+def test_a_pause_that_says_its_mode_uses_what_was_prepared_for_it() -> None:
+    dormant.allocate(3 * MIB, tag="w", policy="host", host_mode="reclaim")
+    assert dormant.prepare("w") == dormant.Prepared(0, True)
+    assert dormant.prepare("w", host_mode="retain") == dormant.Prepared(3 * MIB, True)
+    retained = dormant.stats().host_retained_bytes
+    assert dormant.plan("w", host_mode=dormant.HostMode.RETAIN).host_wanted_bytes == 0
+    assert dormant.pause("w", host_mode="retain").host_mode == "retain"
+    assert dormant.stats().host_retained_bytes == retained
+    for call in (dormant.prepare, dormant.plan, dormant.pause):
+        with pytest.raises(dormant.InvalidArgumentError, match="there are auto"):
+            call("w", host_mode="keep")
 
 
 def test_a_plan_says_what_a_pause_would_want_of_the_host() -> None:
@@ -134,7 +191,8 @@ def test_settings_hold_and_a_plan_says_what_is_short(child: Child) -> None:
         assert dormant.plan().host_short_bytes == 0
         dormant.configure(host_mode="retain", checksum="full", host_margin_bytes=1 << 20)
         dormant.configure(host_limit_bytes=4 << 20, retain_limit_bytes=3 << 20)
-        for wrong in ({"host_mode": "keep"}, {"checksum": None}, {"retain_limit_bytes": -1}):
+        for wrong in ({"host_mode": "keep"}, {"checksum": None}, {"retain_limit_bytes": -1},
+                      {"disk_keep_bytes": "all"}):
             try:
                 dormant.configure(**wrong)
             except dormant.InvalidArgumentError:

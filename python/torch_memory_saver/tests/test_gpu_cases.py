@@ -12,7 +12,10 @@ from torch_children import PYTHON, run, runtime
 SCRIPT = PYTHON.parent / ".ci" / "gpu" / "torch_cases.py"
 
 
-@pytest.mark.parametrize("only", ["F6", "F17", "F22", "honoured nowhere"])
+ONLY = ["F6", "F17", "F22", "retain", "checked", "a plan", "honoured nowhere"]
+
+
+@pytest.mark.parametrize("only", ONLY)
 def test_it_reports_each_case_and_a_total(site: Path, only: str):
     vendored = site / "torch_memory_saver" / "_dormant"
     (site / "dormant").exists() or (site / "dormant").symlink_to(PYTHON / "dormant/src/dormant")

@@ -230,6 +230,9 @@ def retained():
         memory.resume()
         assert goes[-1].item() == 1
         memory.retain_cpu_backup = True
+        memory.pause()
+        assert dormant.stats().host_retained_bytes >= 12 * MIB, "also what was there before"
+        memory.resume()
     with memory.region("stays", enable_cpu_backup=True):
         stays = tensor(12 * MIB, 2)
         with memory.disable():
@@ -249,7 +252,10 @@ def retained():
     memory.retain_cpu_backup = False
     assert kept_bytes() >= 12 * MIB, "it is not given back at once"
     memory.resume()
-    assert kept_bytes() == 0
+    assert dormant.stats().host_retained_bytes == 0
+    memory.pause()
+    assert dormant.stats().host_retained_bytes == 0, "also what was allocated while it was on"
+    memory.resume()
     assert stays[-1].item() == 3
 
 
@@ -289,6 +295,8 @@ def test_contents_go_to_disk_and_to_each_regions_own_folder(mode: str, tmp_path:
 
 @in_child()
 def disk(folders: list[str]):
+    import dormant
+
     memory = saver()
     tensors = []
     for value, folder in enumerate(folders):
@@ -297,12 +305,35 @@ def disk(folders: list[str]):
         with memory.region("a", enable_disk_backup=True):
             tensors.append(tensor(12 * MIB, value))
     assert {policy(t) for t in tensors} == {"disk"}
+    for _ in range(2):
+        memory.pause("a")
+        files = dormant.stats().disk_file_bytes
+        assert files >= 24 * MIB
+        assert [os.listdir(folder) for folder in folders] == [[], []], "they have no names"
+        memory.resume("a")
+        assert [t[-1].item() for t in tensors] == [0, 1]
+        assert dormant.stats().disk_file_bytes == files, "it stays for the next pause"
+    dormant.trim()
+    assert dormant.stats().disk_file_bytes == 0
+
+
+@in_child(DORMANT_DISK_KEEP="0")
+def test_disk_space_goes_back_after_each_resume_where_the_environment_says_so():
+    import time
+
+    import dormant
+
+    memory = saver()
+    with memory.region("a", enable_disk_backup=True):
+        kept = tensor(12 * MIB, 3)
     memory.pause("a")
+    assert dormant.stats().disk_file_bytes >= 12 * MIB
     memory.resume("a")
-    assert [t[-1].item() for t in tensors] == [0, 1]
-    assert [os.listdir(folder) for folder in folders] == [[], []]
-    memory.pause("a")
-    memory.resume("a")
+    until = time.monotonic() + 10
+    while dormant.stats().disk_file_bytes and time.monotonic() < until:
+        time.sleep(0.001)
+    assert dormant.stats().disk_file_bytes == 0
+    assert kept[-1].item() == 3
 
 
 @in_child()

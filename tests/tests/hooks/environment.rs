@@ -171,11 +171,11 @@ fn backups_of_the_switches_go_back_unless_they_are_to_be_retained() {
 #[test]
 fn settings_of_the_engine_are_what_the_environment_says() {
     let programs = Programs::new();
-    let default = ["staging=67108864 limit=0 retain=0 auto off"];
+    let default = ["staging=67108864 limit=0 retain=0 keep=-1 auto off"];
     programs.say("settings", &[], &default, &[]);
     programs.say(
         "settings",
-        &[("DORMANT_HOST_LIMIT", ""), ("DORMANT_CHECKSUM", "")],
+        &[("DORMANT_HOST_LIMIT", ""), ("DORMANT_CHECKSUM", ""), ("DORMANT_DISK_KEEP", "")],
         &default,
         &[],
     );
@@ -183,15 +183,19 @@ fn settings_of_the_engine_are_what_the_environment_says() {
         ("TMS_DISK_BACKUP_CHUNK_MB", "8"),
         ("DORMANT_HOST_LIMIT", "64GiB"),
         ("DORMANT_RETAIN_LIMIT", "1048576"),
+        ("DORMANT_DISK_KEEP", "3 GiB"),
         ("DORMANT_HOST_MODE", "retain"),
         ("DORMANT_CHECKSUM", "full"),
     ];
-    let line = "staging=8388608 limit=68719476736 retain=1048576 retain full";
+    let line = "staging=8388608 limit=68719476736 retain=1048576 keep=3221225472 retain full";
     programs.say("settings", &all, &[line], &[]);
+    let nothing = ["staging=67108864 limit=0 retain=0 keep=0 auto off"];
+    programs.say("settings", &[("DORMANT_DISK_KEEP", "0")], &nothing, &[]);
     for (name, value) in [
         ("TMS_DISK_BACKUP_CHUNK_MB", "some"),
         ("DORMANT_HOST_LIMIT", "64GB"),
         ("DORMANT_RETAIN_LIMIT", "-1"),
+        ("DORMANT_DISK_KEEP", "all"),
         ("DORMANT_HOST_MODE", "keep"),
         ("DORMANT_CHECKSUM", "1"),
     ] {

@@ -15,6 +15,13 @@ fn a_region_says_how_backups_are_held_and_checked_wherever_it_is_taken() {
 #[test]
 fn what_was_prepared_is_used_by_the_pause() {
     run("keeping.c", "prepared");
+    run("keeping.c", "prepared_otherwise");
+}
+
+#[test]
+fn disk_space_is_kept_for_the_next_pause_as_far_as_the_setting_says() {
+    run("keeping.c", "disk_kept");
+    run("keeping.c", "disk_given_back");
 }
 
 #[test]

@@ -140,10 +140,10 @@ def drop_backup(*tags: str) -> int:
 
 
 def trim() -> int:
-    """Gives back host memory that is kept for the next pause or resume.
+    """Gives back what is kept for the next pause or resume.
 
-    Retained memory that no backup is in, and staging memory. Answers how many bytes of retained
-    memory that was.
+    Retained host memory and disk space that no contents are in, and staging memory. Answers how
+    many bytes of retained memory that was.
     """
     trimmed = c_uint64()
     _native.check(_native.library().dormant_trim(byref(trimmed)))

@@ -50,6 +50,10 @@ class Configuration:
     retain_limit_bytes: int
     """The most bytes of host memory that are retained; 0: as much as backups may take, and half of
     that in the mode ``auto``."""
+    disk_keep_bytes: int | None
+    """The most bytes of disk space that the file of a device and directory keeps for the next
+    pause, which writes to it quicker than to new space; ``None``: all that it had. 0: everything
+    goes back to the disk when its blocks are resumed or freed."""
 
 
 def configuration() -> Configuration:
@@ -70,6 +74,7 @@ def configuration() -> Configuration:
         checksum=Checksum(structs.CHECKSUMS[raw.checksum]),
         host_margin_bytes=raw.host_margin_bytes,
         retain_limit_bytes=raw.retain_limit_bytes,
+        disk_keep_bytes=_native.known(raw.disk_keep_bytes),
     )
 
 
@@ -84,6 +89,7 @@ def configure(**changes: Any) -> None:
             raise InvalidArgumentError(f"no setting {name!r}; there are {', '.join(names)}")
     chosen = replace(configuration(), **changes)
     directory = chosen.disk_directory
+    keep = structs.NONE_U64 if chosen.disk_keep_bytes is None else chosen.disk_keep_bytes
     raw = structs.sized(
         structs.DormantConfig,
         workers=_number("workers", chosen.workers, 2**32),
@@ -98,6 +104,7 @@ def configure(**changes: Any) -> None:
         checksum=structs.number_of(structs.CHECKSUMS, checksum_of(chosen.checksum)),
         host_margin_bytes=_number("host_margin_bytes", chosen.host_margin_bytes),
         retain_limit_bytes=_number("retain_limit_bytes", chosen.retain_limit_bytes),
+        disk_keep_bytes=_number("disk_keep_bytes", keep),
     )
     _native.check(_native.library().dormant_configure(byref(raw)))
 

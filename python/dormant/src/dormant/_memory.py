@@ -159,6 +159,7 @@ def stats() -> Stats:
         leaked_ranges=raw.leaked_ranges,
         leaked_handles=raw.leaked_handles,
         host_retained_bytes=raw.host_retained_bytes,
+        disk_file_bytes=raw.disk_file_bytes,
         tags=tuple(
             _native.each(library.dormant_tag_stats, structs.DormantTagStats, _reports.tag_stats)
         ),

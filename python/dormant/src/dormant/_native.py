@@ -87,7 +87,12 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "dormant_trim": (_STATUS, [POINTER(c_uint64)]),
     "dormant_prepare": (
         _STATUS,
-        [_TAGS, c_size_t, c_uint32, POINTER(structs.DormantPrepared)],
+        [
+            _TAGS,
+            c_size_t,
+            POINTER(structs.DormantPrepareOptions),
+            POINTER(structs.DormantPrepared),
+        ],
     ),
     "dormant_plan": (
         _STATUS,

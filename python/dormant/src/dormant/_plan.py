@@ -9,7 +9,8 @@ from . import _native
 from . import _structs as structs
 from ._memory import DeviceMemory, blocks, device_memory
 from ._native import known
-from ._reports import Amount, BlockInfo, Policy
+from ._regions import host_mode_of
+from ._reports import Amount, BlockInfo, HostMode, Policy
 from ._transitions import pause_options
 
 _NOTHING = Amount()
@@ -85,15 +86,17 @@ class Plan:
         return all(device.resume_fits for device in self.devices)
 
 
-def plan(*tags: str, policy: Policy | str | None = None) -> Plan:
+def plan(
+    *tags: str, policy: Policy | str | None = None, host_mode: HostMode | str | None = None
+) -> Plan:
     """What a pause of ``tags`` would give back and save, and what a resume would want; no tags: of
-    all. ``policy`` is as for :func:`pause`.
+    all. ``policy`` and ``host_mode`` are as for :func:`pause`.
 
     Others take host memory too, so a pause may be refused all the same; it then changes nothing.
     """
     names, count = _native.tag_array(tags)
     raw = structs.sized(structs.DormantPlan)
-    options = pause_options(policy=policy)
+    options = pause_options(policy=policy, host_mode=host_mode)
     _native.check(_native.library().dormant_plan(names, count, byref(options), byref(raw)))
     overriding = None if policy is None else Policy(policy)
     devices: dict[int, DevicePlan] = {}
@@ -120,16 +123,25 @@ class Prepared:
     """Whether all memory that is retained is registered; in the background it is not known yet."""
 
 
-def prepare(*tags: str, background: bool = False) -> Prepared:
+def prepare(
+    *tags: str, background: bool = False, host_mode: HostMode | str | None = None
+) -> Prepared:
     """Makes the next pause of ``tags`` quick; no tags: of all.
 
     Takes and registers the host memory that their backups will be retained in, and opens what will
-    copy. With ``background`` memory is registered when the call has returned. Breaks no capture
-    and holds up no pause or resume. Memory that is not retained needs nothing; :func:`trim` gives
-    back what is. ``HostMemoryError`` where there is not enough.
+    copy. With ``background`` memory is registered when the call has returned. ``host_mode`` is for
+    a :func:`pause` that is given the same. Breaks no capture and holds up no pause or resume.
+    Memory that is not retained needs nothing; :func:`trim` gives back what is. ``HostMemoryError``
+    where there is not enough.
     """
+    mode = None if host_mode is None else host_mode_of(host_mode)
+    options = structs.sized(
+        structs.DormantPrepareOptions,
+        background=bool(background),
+        host_mode=structs.number_of(structs.HOST_MODES, mode),
+    )
     names, count = _native.tag_array(tags)
     raw = structs.sized(structs.DormantPrepared)
     library = _native.library()
-    _native.check(library.dormant_prepare(names, count, bool(background), byref(raw)))
+    _native.check(library.dormant_prepare(names, count, byref(options), byref(raw)))
     return Prepared(raw.bytes, bool(raw.registered))

@@ -184,6 +184,8 @@ class Stats:
     tags: tuple[TagStats, ...]
     host_retained_bytes: int = 0
     """Host memory that is retained between pauses, whether a backup is in it or not."""
+    disk_file_bytes: int = 0
+    """Disk space that the files of backups take, with what they keep for the next pause."""
 
 
 @dataclass(frozen=True)

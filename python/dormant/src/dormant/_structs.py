@@ -48,7 +48,7 @@ class DormantPauseOptions(ctypes.Structure):
         ("policy", c_int32),
         ("timeout_ms", c_int64),
         ("checksum", c_int32),
-        ("reserved", c_uint32),
+        ("host_mode", c_int32),
     ]
 
 
@@ -134,6 +134,16 @@ class DormantStats(ctypes.Structure):
         ("leaked_handles", c_uint64),
         ("disk_backup_bytes", c_uint64),
         ("host_retained_bytes", c_uint64),
+        ("disk_file_bytes", c_uint64),
+    ]
+
+
+class DormantPrepareOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("background", c_uint32),
+        ("host_mode", c_int32),
+        ("reserved", c_uint32),
     ]
 
 
@@ -221,6 +231,7 @@ class DormantConfig(ctypes.Structure):
         ("checksum", c_int32),
         ("host_margin_bytes", c_uint64),
         ("retain_limit_bytes", c_uint64),
+        ("disk_keep_bytes", c_uint64),
     ]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from . import _native, _reports, _torch_bridge
 from . import _structs as structs
 from ._log import log, logger
-from ._regions import checksum_of, policy_of
-from ._reports import Checksum, Policy, Report
+from ._regions import checksum_of, host_mode_of, policy_of
+from ._reports import Checksum, HostMode, Policy, Report
 from .errors import InvalidArgumentError
 
 
@@ -19,12 +19,13 @@ def pause(
     *tags: str,
     timeout: float | None = None,
     policy: Policy | str | None = None,
+    host_mode: HostMode | str | None = None,
     checksum: Checksum | str | None = None,
 ) -> Report:
     """Gives the physical memory of all blocks under ``tags`` back to the device; no tags: of all.
 
     Pointers stay; what happens to the contents is each block's policy, or ``policy`` for the blocks
-    that this call pauses; whether they are checked is each block's ``checksum``, or this one. A tag
+    that this call pauses; ``host_mode`` and ``checksum`` override each block's own likewise. A tag
     that has no blocks or is paused already is no error.
 
     ``timeout`` is in seconds, for work in flight and for another pause or resume to end (300 s
@@ -34,7 +35,7 @@ def pause(
     glue = _torch_bridge.glue()
     if glue is not None:
         glue.check_not_capturing()
-    options = pause_options(timeout, policy, checksum)
+    options = pause_options(timeout, policy, host_mode, checksum)
     report = _transition(tags, options, pausing=True)
     _log("paused", "given back", "saved", tags, report)
     for device in report.devices:
@@ -52,15 +53,18 @@ def pause(
 def pause_options(
     timeout: float | None = None,
     policy: Policy | str | None = None,
+    host_mode: HostMode | str | None = None,
     checksum: Checksum | str | None = None,
 ) -> structs.DormantPauseOptions:
     """What a user gives, as the library takes it; raises ``InvalidArgumentError``."""
+    mode = None if host_mode is None else host_mode_of(host_mode)
     checked = None if checksum is None else checksum_of(checksum)
     return structs.sized(
         structs.DormantPauseOptions,
         policy=structs.POLICY_OWN if policy is None else _number(policy),
         timeout_ms=_milliseconds(timeout),
         checksum=structs.number_of(structs.CHECKSUMS, checked),
+        host_mode=structs.number_of(structs.HOST_MODES, mode),
     )
 
 

@@ -132,7 +132,7 @@ class TorchMemorySaver:
     def retain_cpu_backup(self) -> bool:
         """Whether host memory for backups is kept from one pause to the next.
 
-        For memory that is allocated from now on. Switched off, it goes back after a later resume.
+        From the next pause on. Switched off, it goes back after a later resume.
         """
         self._ensure_initialized()
         return bool(self._impl.retain_cpu_backup)
@@ -166,6 +166,8 @@ class _TorchMemorySaverImpl:
         self._mem_pools: dict[Any, Any] = {}
         """Empty: pools belong to the regions that are entered."""
         self._disk_directory: str | None = os.environ.get("TMS_DISK_BACKUP_DIR") or None
+        self._switched = self.retain_cpu_backup
+        """Whether memory from before may be held as ``retain_cpu_backup`` no longer says."""
         self._retained = False
         """Whether host memory may be kept that is to go back."""
         self._check_settings()
@@ -243,7 +245,9 @@ class _TorchMemorySaverImpl:
     def pause(self, tag: str | None = None) -> None:
         """See the object above."""
         self._check_settings()
-        dormant.pause(*([tag] if tag else []))
+        self._switched = self._switched or self.retain_cpu_backup
+        mode = self._host_mode() if self._switched else None
+        dormant.pause(*([tag] if tag else []), host_mode=mode)
         self._give_back()
 
     def resume(self, tag: str | None = None) -> None:
@@ -268,6 +272,7 @@ class _TorchMemorySaverImpl:
 
     @retain_cpu_backup.setter
     def retain_cpu_backup(self, value: bool) -> None:
+        self._switched = self._switched or bool(value) or self.retain_cpu_backup
         self._retained = self._retained or self.retain_cpu_backup
         self._binary_wrapper.cdll.tms_set_retain_cpu_backup(bool(value))
 
