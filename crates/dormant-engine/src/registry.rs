@@ -346,6 +346,7 @@ impl<A, P, R> Registry<A, P, R> {
     }
 
     /// Every block: facts, state, and the block itself where it rests.
+    #[expect(clippy::type_complexity, reason = "all that is known of each")]
     pub(crate) fn iter(
         &self,
     ) -> impl Iterator<Item = (Address, &Arc<Facts>, BlockState, Option<&Resting<A, P, R>>)> {

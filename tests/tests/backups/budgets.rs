@@ -42,7 +42,7 @@ fn a_plan_says_what_the_pause_then_does() {
     let engine = engine(HostMode::Retain, |config| config.host_limit_bytes = Some(64 * MIB));
     filled(&engine, &host("w", 3 * MIB - 1), 3 * MIB - 1, 1);
     filled(&engine, &host("w", 2 * MIB).policy(Policy::Discard), 2 * MIB, 1);
-    filled(&engine, &host("v", 1 * MIB).policy(Policy::Disk), 1 * MIB, 1);
+    filled(&engine, &host("v", MIB).policy(Policy::Disk), MIB, 1);
     let plan = |tag: &str| engine.plan(tag, &PauseOptions::default()).unwrap();
     let all = engine.plan(dormant_engine::Selection::All, &PauseOptions::default()).unwrap();
     assert_eq!((all.freed.blocks, all.freed.bytes), (3, 6 * MIB));

@@ -13,16 +13,20 @@ use crate::{MIB, engine, host};
 /// Changes one byte of saved contents, as failing memory would.
 fn flip(backup: &Backup, at: usize) {
     let byte = backup[at..].as_ptr().cast_mut();
-    // SAFETY: the lease keeps the pages; nobody else reads or writes them now. That it is borrowed as
-    // shared is what failing memory does not care about either.
-    unsafe { byte.write_volatile(byte.read_volatile() ^ 0x10) };
+    // SAFETY: the lease keeps the pages, and nobody writes them now.
+    let before = unsafe { byte.read_volatile() };
+    // SAFETY: nobody else reads or writes them now. That they are borrowed as shared is what failing
+    // memory does not care about either.
+    unsafe { byte.write_volatile(before ^ 0x10) };
 }
 
 #[track_caller]
 fn expect_mismatch(engine: &Engine<Sim>, block: dormant_engine::Address, range: &str) {
     let before = engine.stats();
     let free = crate::support::free_bytes(engine.driver(), ZERO);
-    let error = engine.resume(Selection::All, &ResumeOptions::default()).unwrap_err();
+    let error = engine
+        .resume(Selection::All, &ResumeOptions::default())
+        .expect_err("the contents have changed");
     assert_eq!(error.kind(), ErrorKind::ChecksumMismatch, "{error}");
     assert_eq!(error.cause().address(), Some(block), "{error}");
     assert!(error.to_string().contains(range), "{error}");

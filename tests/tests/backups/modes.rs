@@ -39,7 +39,7 @@ fn retained_memory_is_registered_after_the_first_pause_and_then_copied_to_by_the
 #[test]
 fn the_same_blocks_find_the_same_memory_and_others_what_is_left() {
     let engine = engine(HostMode::Retain, |_| ());
-    for (tag, bytes) in [("a", 5 * MIB), ("b", 3 * MIB), ("a", 2 * MIB), ("b", 1 * MIB)] {
+    for (tag, bytes) in [("a", 5 * MIB), ("b", 3 * MIB), ("a", 2 * MIB), ("b", MIB)] {
         filled(&engine, &host(tag, bytes), bytes, 1);
     }
     pause(&engine, "a");
