@@ -145,6 +145,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) disk_dir: Option<PathBuf>,
 
+    /// Write the JSON object to this file as well.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_to: Option<PathBuf>,
+
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub(crate) json: bool,

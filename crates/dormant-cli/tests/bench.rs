@@ -139,6 +139,25 @@ fn the_table_for_people_names_case_floors_and_why_there_is_no_verdict() {
 }
 
 #[test]
+fn json_goes_to_a_file_beside_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--case", "discard", "--size", "8MiB", "--blocks", "2MiB", "--cycles", "1"];
+    let run = |file: &str| {
+        let all = [&arguments[..], &["--json-to", file]].concat();
+        bench(directory.path(), &all, &[])
+    };
+    let output = run("found.json");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("discard"));
+    let text = std::fs::read(directory.path().join("found.json")).unwrap();
+    let found: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(entries(&found, "discard").len(), 2);
+    let output = run("no/such/directory.json");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no/such/directory.json"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_policy_limits_the_cases_and_a_named_directory_is_made_and_left_empty() {
     let directory = TempDir::new().unwrap();
     let wanted = directory.path().join("deep/down");

@@ -15,6 +15,7 @@ mod raw;
 mod samples;
 mod screen;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use dormant::core::Driver as _;
@@ -52,6 +53,7 @@ pub(crate) fn run(args: &BenchArgs, cases: &[Case], output: &mut Output) -> bool
     } else {
         screen::show(&outcome, output);
     }
+    let written = args.json_to.as_ref().is_none_or(|file| write(file, &outcome));
     for Entry { name, error, .. } in &outcome.cases {
         if let Some(failure) = error {
             complain(format_args!("{name}: {failure}"));
@@ -60,7 +62,18 @@ pub(crate) fn run(args: &BenchArgs, cases: &[Case], output: &mut Output) -> bool
     if let Some(failure) = &outcome.error {
         complain(failure);
     }
-    outcome.ok
+    outcome.ok && written
+}
+
+/// Writes what was found to a file; says what went wrong.
+fn write(file: &Path, outcome: &Outcome) -> bool {
+    let written = serde_json::to_vec_pretty(outcome)
+        .map_err(std::io::Error::from)
+        .and_then(|text| std::fs::write(file, text));
+    if let Err(error) = &written {
+        complain(format_args!("{}: {error}", file.display()));
+    }
+    written.is_ok()
 }
 
 fn measure(args: &BenchArgs, cases: &[Case], outcome: &mut Outcome) -> Result<(), Failure> {
