@@ -15,6 +15,7 @@ use crate::context::{Primary, Scope};
 use crate::loader::Symbols;
 use crate::memory;
 use crate::quiesce::Quiescer;
+use crate::result::SUCCESS;
 
 /// One device and all that belongs to it.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ pub(crate) struct Facts {
     pub(crate) total_bytes: u64,
     pub(crate) virtual_memory: bool,
     pub(crate) rdma: bool,
+    pub(crate) pci_address: Option<String>,
 }
 
 impl Slot {
@@ -113,7 +115,20 @@ impl Slot {
             operation,
             Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
         )?;
-        Ok(Facts { name, total_bytes: total as u64, virtual_memory, rdma })
+        let pci_address = self.pci_address(symbols);
+        Ok(Facts { name, total_bytes: total as u64, virtual_memory, rdma, pci_address })
+    }
+
+    /// Where it is on the bus; nothing where the driver does not say.
+    fn pci_address(&self, symbols: &Symbols) -> Option<String> {
+        let mut text: [c_char; 32] = [0; 32];
+        let ask = symbols.device_get_pci_bus_id?;
+        // SAFETY: `text` is writable for 32 bytes, and the driver is told one less, so that the last
+        // stays zero.
+        let code = unsafe { ask(text.as_mut_ptr(), 31, self.handle) };
+        // SAFETY: the last of the 32 bytes is zero.
+        let text = unsafe { CStr::from_ptr(text.as_ptr()) };
+        (code == SUCCESS).then(|| text.to_string_lossy().into_owned())
     }
 
     fn attribute(
@@ -149,6 +164,7 @@ impl Cuda {
                     device: slot.device,
                     name: facts.name.clone(),
                     total_bytes: facts.total_bytes,
+                    pci_address: facts.pci_address.clone(),
                 })
             })
             .collect()

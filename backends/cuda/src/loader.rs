@@ -114,6 +114,8 @@ symbol_table! {
         event_destroy: unsafe extern "C" fn(CUevent) -> Code = "cuEventDestroy_v2",
     }
     optional {
+        device_get_pci_bus_id: unsafe extern "C" fn(*mut c_char, c_int, CUdevice) -> Code =
+            "cuDeviceGetPCIBusId",
         ctx_record_event: unsafe extern "C" fn(CUcontext, CUevent) -> Code = "cuCtxRecordEvent",
         mem_get_access: unsafe extern "C" fn(
             *mut c_ulonglong,

@@ -259,7 +259,13 @@ mod tests {
     }
 
     fn facts(rdma: bool) -> Facts {
-        Facts { name: String::new(), total_bytes: 1 << 30, virtual_memory: true, rdma }
+        Facts {
+            name: String::new(),
+            total_bytes: 1 << 30,
+            virtual_memory: true,
+            rdma,
+            pci_address: None,
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::context::{DeviceScope, Scope, ordinal};
 use crate::loader::Symbols;
 use crate::memory;
 use crate::quirks::Asked;
+use crate::sys::error::SUCCESS;
 use crate::sys::{ATTRIBUTE_VIRTUAL_MEMORY, GRANULARITY_RECOMMENDED};
 
 /// One device and all that belongs to it.
@@ -39,6 +40,7 @@ pub(crate) struct Facts {
     pub(crate) name: String,
     pub(crate) total_bytes: u64,
     pub(crate) virtual_memory: bool,
+    pci_address: Option<String>,
 }
 
 impl Slot {
@@ -114,7 +116,20 @@ impl Slot {
         // SAFETY: `value` is writable.
         let code = unsafe { ask(&raw mut value, ATTRIBUTE_VIRTUAL_MEMORY, ordinal) };
         symbols.check(code, Call::new(operation, "hipDeviceGetAttribute").on(self.device))?;
-        Ok(Facts { name, total_bytes: total as u64, virtual_memory: value != 0 })
+        let pci_address = self.pci_address(symbols);
+        Ok(Facts { name, total_bytes: total as u64, virtual_memory: value != 0, pci_address })
+    }
+
+    /// Where it is on the bus; nothing where the runtime does not say.
+    fn pci_address(&self, symbols: &Symbols) -> Option<String> {
+        let mut text: [c_char; 32] = [0; 32];
+        let ask = symbols.device_get_pci_bus_id?;
+        // SAFETY: `text` is writable for 32 bytes, and the runtime is told one less, so that the last
+        // stays zero.
+        let code = unsafe { ask(text.as_mut_ptr(), 31, ordinal(self.device)) };
+        // SAFETY: the last of the 32 bytes is zero.
+        let text = unsafe { CStr::from_ptr(text.as_ptr()) };
+        (code == SUCCESS).then(|| text.to_string_lossy().into_owned())
     }
 }
 
@@ -136,6 +151,7 @@ impl Hip {
                     device: slot.device,
                     name: facts.name.clone(),
                     total_bytes: facts.total_bytes,
+                    pci_address: facts.pci_address.clone(),
                 })
             })
             .collect()

@@ -105,6 +105,8 @@ symbol_table! {
         host_unregister: unsafe extern "C" fn(*mut c_void) -> Code = "hipHostUnregister",
     }
     optional {
+        device_get_pci_bus_id: unsafe extern "C" fn(*mut c_char, c_int, Ordinal) -> Code =
+            "hipDeviceGetPCIBusId",
         mem_get_access: unsafe extern "C" fn(
             *mut c_ulonglong,
             *const Location,

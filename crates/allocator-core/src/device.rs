@@ -56,6 +56,8 @@ pub struct DeviceInfo {
     pub name: String,
     /// Bytes that it has.
     pub total_bytes: u64,
+    /// Where it is on the PCI bus, as in `0000:4b:00.0`, if it is on one and the driver says so.
+    pub pci_address: Option<String>,
 }
 
 /// What a driver is and where it was found.

@@ -32,7 +32,12 @@ unsafe impl Driver for Null {
     }
 
     fn devices(&self) -> Result<Vec<DeviceInfo>> {
-        Ok(vec![DeviceInfo { device: Device(0), name: "null".to_owned(), total_bytes: TOTAL }])
+        Ok(vec![DeviceInfo {
+            device: Device(0),
+            name: "null".to_owned(),
+            total_bytes: TOTAL,
+            pci_address: None,
+        }])
     }
 
     fn memory(&self, _: Device) -> Result<MemoryInfo> {

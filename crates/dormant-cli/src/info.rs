@@ -41,6 +41,7 @@ struct DeviceState {
     ordinal: u32,
     name: String,
     total_bytes: u64,
+    pci_address: Option<String>,
     free_bytes: Option<u64>,
     granularity_bytes: Option<u64>,
     capabilities: Option<Vec<String>>,
@@ -75,7 +76,7 @@ fn ask(backend: Backend) -> BackendInfo {
 }
 
 fn ask_device(driver: &Driver, info: DeviceInfo) -> DeviceState {
-    let DeviceInfo { device, name, total_bytes } = info;
+    let DeviceInfo { device, name, total_bytes, pci_address } = info;
     let mut errors = Vec::new();
     DeviceState {
         free_bytes: answer(driver.memory(device), &mut errors).map(|memory| memory.free_bytes),
@@ -87,6 +88,7 @@ fn ask_device(driver: &Driver, info: DeviceInfo) -> DeviceState {
         ordinal: device.0,
         name,
         total_bytes,
+        pci_address,
         errors,
     }
 }

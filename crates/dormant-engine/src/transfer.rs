@@ -206,14 +206,16 @@ fn run<D: Driver, J: Job>(
         let (at_work, working) = channel::<()>();
         for roster in rosters {
             let (serve, at_work) = (&serve, at_work.clone());
-            let spawned = std::thread::Builder::new().name("dormant-copy".to_owned()).spawn_scoped(
-                scope,
-                move || {
-                    let ends = roster.into_iter().map(serve).collect::<Vec<_>>();
-                    drop(at_work);
-                    ends
-                },
-            );
+            let work = move || {
+                if let [queue] = roster[..] {
+                    lanes.bind_to(queue.device);
+                }
+                let ends = roster.into_iter().map(serve).collect::<Vec<_>>();
+                drop(at_work);
+                ends
+            };
+            let named = std::thread::Builder::new().name("dormant-copy".to_owned());
+            let spawned = named.spawn_scoped(scope, work);
             running.extend(spawned.ok());
         }
         // Also when `produce`, which is the caller's, panics: nobody waits for more.

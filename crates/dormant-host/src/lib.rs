@@ -10,6 +10,7 @@
 //! - [`Extent`]: an exclusive part of such a file, which goes back when it is dropped.
 //! - [`Claims`]: what other processes hold of host memory, and are about to take.
 //! - [`Headroom`]: how much more host memory this process can take, and what ends it.
+//! - [`Node`]: the CPUs near a device.
 //! - [`process`]: whether this process is a forked child, or on its way out; its CPUs.
 
 pub mod claims;
@@ -19,6 +20,7 @@ pub mod headroom;
 pub mod job;
 pub mod lane;
 pub mod mapping;
+pub mod numa;
 pub mod piece;
 mod places;
 pub mod process;
@@ -32,5 +34,6 @@ pub use headroom::{CgroupLimit, Headroom, HeadroomSource};
 pub use job::{Batch, DIRECT_BYTES, RestoreJob, SaveJob, Source, Target, check_sums, checksum};
 pub use lane::{CHUNK_BYTES, LANE_BYTES, Lane, STAGING_BYTES};
 pub use mapping::{Mapping, huge_page_bytes, huge_pages_are_on, page_bytes};
+pub use numa::Node;
 pub use piece::{Piece, carve, whole_pages};
 pub use slab::Slab;

@@ -77,3 +77,29 @@ fn retained_memory_that_is_idle_gives_way_to_backups() {
     expect_pattern(&engine, first, 8 * MIB, 1);
     expect_pattern(&engine, second, 10 * MIB, 2);
 }
+
+crate::child::in_its_own_process! {
+    fn a_system_that_maps_no_more_memory_refuses_the_pause_and_nothing_is_changed() {
+        for mode in [HostMode::Reclaim, HostMode::Retain] {
+            let engine = engine(mode, |config| config.workers = Some(1));
+            let block = filled(&engine, &host("w", 64 * MIB), 64 * MIB, 1);
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            let pages: u64 = statm.split(' ').next().unwrap().parse().unwrap();
+            let limit = |bytes| libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+            let little = limit(pages * 4096 + 16 * MIB);
+            // SAFETY: `little` is a valid limit; this process runs this one test.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const little) }, 0);
+            let error = engine.pause("w", &PauseOptions::default()).unwrap_err();
+            let all = limit(libc::RLIM_INFINITY);
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const all) }, 0);
+            assert_eq!(error.kind(), ErrorKind::HostMemory, "{error}");
+            assert_eq!(state(&engine, block), Some(BlockState::Active));
+            let stats = engine.stats();
+            assert_eq!((stats.host_backup_bytes, stats.host_retained_bytes), (0, 0));
+            pause(&engine, "w");
+            resume(&engine, "w");
+            expect_pattern(&engine, block, 64 * MIB, 1);
+        }
+    }
+}

@@ -18,7 +18,8 @@ const CONTROL: &[&str] = &[
 const CUDA: &str = "
     cuCtxDisablePeerAccess cuCtxEnablePeerAccess cuCtxGetCurrent cuCtxGetDevice cuCtxRecordEvent
     cuCtxSetCurrent cuCtxSynchronize cuDeviceCanAccessPeer cuDeviceGet cuDeviceGetAttribute
-    cuDeviceGetCount cuDeviceGetName cuDevicePrimaryCtxGetState cuDevicePrimaryCtxRelease_v2
+    cuDeviceGetCount cuDeviceGetName cuDeviceGetPCIBusId cuDevicePrimaryCtxGetState
+    cuDevicePrimaryCtxRelease_v2
     cuDevicePrimaryCtxRetain cuDeviceTotalMem_v2 cuDriverGetVersion cuEventCreate cuEventDestroy_v2
     cuEventQuery cuEventRecord cuEventSynchronize cuGetErrorName cuGetErrorString
     cuGetProcAddress_v2 cuGraphCreate cuGraphDestroy cuGraphExecDestroy cuGraphInstantiateWithFlags
@@ -34,7 +35,8 @@ const CUDA: &str = "
 
 const HIP: &str = "
     hipDeviceCanAccessPeer hipDeviceDisablePeerAccess hipDeviceEnablePeerAccess hipDeviceGet
-    hipDeviceGetAttribute hipDeviceGetName hipDevicePrimaryCtxGetState hipDeviceSynchronize
+    hipDeviceGetAttribute hipDeviceGetName hipDeviceGetPCIBusId hipDevicePrimaryCtxGetState
+    hipDeviceSynchronize
     hipDeviceTotalMem hipDriverGetVersion hipDrvGetErrorName hipDrvGetErrorString hipFree
     hipGetDevice hipGetDeviceCount hipGetErrorName hipGetErrorString hipGetLastError hipGraphCreate
     hipGraphDestroy hipHostFree hipHostMalloc hipHostRegister hipHostUnregister hipInit

@@ -152,9 +152,10 @@ const RESTORE: &[Operation] = &[
     Operation::Write,
     Operation::Wait,
 ];
-/// A free reading is told, not relied on; staging may be plain memory; a worker that has no
+/// A free reading is told, not relied on; CPUs need not be near; staging may be plain memory; a worker that has no
 /// stream leaves its work to another.
-const EASY: &[Operation] = &[Operation::Memory, Operation::RegisterHost, Operation::OpenStream];
+const EASY: &[Operation] =
+    &[Operation::Devices, Operation::Memory, Operation::RegisterHost, Operation::OpenStream];
 
 fn keeping() -> SimConfig {
     small().fault(Fault::KeepUntilUnreserved)

@@ -78,6 +78,13 @@ exports! { find as find via call;
         unsafe { put_text(name, length, "simulated device") }
     }
 
+    /// Where a device is on a bus that is not there.
+    fn cuDeviceGetPCIBusId(address: *mut c_char, length: c_int, device: c_int) {
+        exists(device)?;
+        // SAFETY: the caller's promise.
+        unsafe { put_text(address, length, &format!("FFFF:{device:02X}:00.0")) }
+    }
+
     /// All bytes of a device.
     fn cuDeviceTotalMem_v2(bytes: Out<'_, usize>, device: c_int) {
         exists(device)?;

@@ -65,6 +65,7 @@ unsafe impl Driver for Sim {
                 device: Device(device),
                 name: "simulated device".to_owned(),
                 total_bytes: self.machine.total_bytes(),
+                pci_address: None,
             })
             .collect())
     }

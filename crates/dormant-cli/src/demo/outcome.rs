@@ -39,7 +39,7 @@ pub(crate) struct DeviceOutcome {
 }
 
 impl From<DeviceInfo> for DeviceOutcome {
-    fn from(DeviceInfo { device, name, total_bytes }: DeviceInfo) -> Self {
+    fn from(DeviceInfo { device, name, total_bytes, .. }: DeviceInfo) -> Self {
         Self { ordinal: device.0, name, total_bytes }
     }
 }

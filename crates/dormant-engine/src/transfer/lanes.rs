@@ -1,10 +1,11 @@
 //! Lanes that are open and wait for their next use.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use allocator_core::{Device, Driver, Result};
-use dormant_host::Lane;
+use dormant_host::{Lane, Node};
 
 use crate::config::MAX_WORKERS;
 use crate::sync::{Mutex, lock};
@@ -14,11 +15,27 @@ use crate::sync::{Mutex, lock};
 pub(crate) struct Lanes<D: Driver> {
     driver: Arc<D>,
     idle: Mutex<Vec<(Lane<D>, Instant)>>,
+    /// The CPUs near each device, where that is known; asked for at the first copy.
+    nodes: OnceLock<BTreeMap<Device, Node>>,
 }
 
 impl<D: Driver> Lanes<D> {
     pub(crate) fn new(driver: Arc<D>) -> Self {
-        Self { driver, idle: Mutex::new(Vec::new()) }
+        Self { driver, idle: Mutex::new(Vec::new()), nodes: OnceLock::new() }
+    }
+
+    /// Keeps the calling thread on the CPUs near a device.
+    pub(super) fn bind_to(&self, device: Device) {
+        let nodes = self.nodes.get_or_init(|| {
+            let devices = self.driver.devices().unwrap_or_default();
+            let near = devices
+                .into_iter()
+                .filter_map(|info| Some((info.device, Node::of_pci(&info.pci_address?)?)));
+            near.collect()
+        });
+        if let Some(node) = nodes.get(&device) {
+            node.bind_this_thread();
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
