@@ -46,18 +46,24 @@ fn a_directory_in_memory_is_said_once() {
 }
 
 crate::child::in_its_own_process! {
-    /// As in an ordinary pod, though as whoever runs the tests: no huge pages, and little memory may
-    /// be locked.
+    /// As in an ordinary pod: not root, no huge pages, and little memory may be locked.
     fn without_huge_pages_and_locked_memory_all_works_and_is_said_once() {
         let limit = libc::rlimit { rlim_cur: 64 << 10, rlim_max: 64 << 10 };
         // SAFETY: `limit` is a valid limit; this process runs this one test.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }, 0);
         // SAFETY: this request takes no pointers.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) }, 0);
+        // SAFETY: asks who we are.
+        if unsafe { libc::geteuid() } == 0 {
+            // SAFETY: changes this process alone, which runs this one test.
+            assert_eq!(unsafe { libc::setgid(1000) }, 0);
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::setuid(1000) }, 0);
+        }
         let refusing = device().fault(Fault::RefuseHostRegistration);
         let engine = engine_on(refusing, HostMode::Auto, |_| ());
         let blocks = [Policy::Host, Policy::Disk, Policy::Zero].map(|policy| {
-            filled(&engine, &host("w", 5 * MIB).policy(policy), 5 * MIB, 1)
+            filled(&engine, &host("w", 20 * MIB).policy(policy), 20 * MIB, 1)
         });
         let mut said = pause(&engine, "w").notices;
         said.retain(|notice| *notice != Notice::DiskInMemory);
@@ -66,7 +72,7 @@ crate::child::in_its_own_process! {
         resume(&engine, "w");
         assert!(pause(&engine, "w").notices.is_empty());
         resume(&engine, "w");
-        expect_pattern(&engine, blocks[0], 5 * MIB, 1);
-        expect_pattern(&engine, blocks[1], 5 * MIB, 1);
+        expect_pattern(&engine, blocks[0], 20 * MIB, 1);
+        expect_pattern(&engine, blocks[1], 20 * MIB, 1);
     }
 }
