@@ -7,7 +7,7 @@ use dormant_engine::{
 };
 use dormant_sim::Sim;
 
-use crate::support::{ZERO, expect_pattern, filled, pause, resume, state, until};
+use crate::support::{ZERO, counts, expect_pattern, filled, pause, resume, state, until};
 use crate::{MIB, engine, host};
 
 /// Changes one byte of saved contents, as failing memory would.
@@ -22,7 +22,7 @@ fn flip(backup: &Backup, at: usize) {
 
 #[track_caller]
 fn expect_mismatch(engine: &Engine<Sim>, block: dormant_engine::Address, range: &str) {
-    let before = engine.stats();
+    let before = counts(engine);
     let free = crate::support::free_bytes(engine.driver(), ZERO);
     let error = engine
         .resume(Selection::All, &ResumeOptions::default())
@@ -30,7 +30,7 @@ fn expect_mismatch(engine: &Engine<Sim>, block: dormant_engine::Address, range: 
     assert_eq!(error.kind(), ErrorKind::ChecksumMismatch, "{error}");
     assert_eq!(error.cause().address(), Some(block), "{error}");
     assert!(error.to_string().contains(range), "{error}");
-    assert_eq!(engine.stats(), before);
+    assert_eq!(counts(engine), before);
     assert_eq!(crate::support::free_bytes(engine.driver(), ZERO), free);
     assert!(engine.blocks().iter().all(|block| block.state == BlockState::Paused));
 }

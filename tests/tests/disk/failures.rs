@@ -9,7 +9,7 @@ use dormant_sim::Sim;
 
 use crate::child::in_its_own_process;
 use crate::support::{
-    GRANULE, ONE, ZERO, engine_over, expect_pattern, pause, resume, small, state, until,
+    GRANULE, ONE, ZERO, counts, engine_over, expect_pattern, pause, resume, small, state, until,
 };
 use crate::{filled, names_in, open_files};
 
@@ -21,7 +21,7 @@ fn a_file_that_was_cut_off_leaves_the_tag_asleep_until_it_can_be_read() {
         (filled(&engine, "w", device, 3 * GRANULE - 7, seed, directory.path()), seed)
     });
     pause(&engine, "w");
-    let before = engine.stats();
+    let before = counts(&engine);
     let files = open_files("self", directory.path());
     let open = |name| File::options().read(true).write(true).open(name).unwrap();
     for length in [0, 4096, 5 * GRANULE + 1] {
@@ -33,10 +33,10 @@ fn a_file_that_was_cut_off_leaves_the_tag_asleep_until_it_can_be_read() {
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
         assert!(error.cause().address().is_some(), "{error}");
         assert!(error.to_string().contains(&directory.path().display().to_string()), "{error}");
-        assert_eq!(engine.stats(), before, "all sleep, with their backups");
+        assert_eq!(counts(&engine), before, "all sleep, with their backups");
         let unread = blocks.iter().filter(|(address, _)| engine.backup(*address).is_err());
         assert!(unread.count() >= 1);
-        until("what was lent out goes back", || engine.stats() == before);
+        until("what was lent out goes back", || counts(&engine) == before);
         open(&files[0]).write_all(&bytes).unwrap();
     }
     resume(&engine, "w");
@@ -48,11 +48,11 @@ fn a_file_that_was_cut_off_leaves_the_tag_asleep_until_it_can_be_read() {
 /// Refused, and everything is as it was.
 #[track_caller]
 fn expect_refused(engine: &Engine<Sim>, tag: &str, kind: ErrorKind) -> dormant_engine::Error {
-    let before = engine.stats();
+    let before = counts(engine);
     let error = engine.pause(tag, &PauseOptions::default()).expect_err("it was to be refused");
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.report().is_none() && error.failures().is_empty(), "{error}");
-    assert_eq!(engine.stats(), before, "{error}");
+    assert_eq!(counts(engine), before, "{error}");
     error
 }
 

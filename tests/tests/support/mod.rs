@@ -10,7 +10,7 @@ use allocator_core::Operation;
 use allocator_testkit::{expect_bytes, pattern};
 use dormant_engine::{
     Address, Allocation, BlockState, Config, Device, Engine, HostMode, PauseOptions, Policy,
-    Report, Result, ResumeOptions, Selection, TagStats,
+    Report, Result, ResumeOptions, Selection, Stats, TagStats,
 };
 use dormant_sim::machine::Counts;
 use dormant_sim::{Sim, SimConfig};
@@ -111,6 +111,11 @@ pub(crate) fn pause(engine: &Engine<Sim>, selection: impl Into<Selection>) -> Re
 
 pub(crate) fn resume(engine: &Engine<Sim>, selection: impl Into<Selection>) -> Report {
     engine.resume(selection, &ResumeOptions::default()).expect("resume")
+}
+
+/// The engine's stats without what is counted for the whole process, where other tests run as well.
+pub(crate) fn counts(engine: &Engine<Sim>) -> Stats {
+    Stats { leaked_ranges: 0, leaked_handles: 0, ..engine.stats() }
 }
 
 /// How many driver calls there were, of any kind.
