@@ -169,7 +169,7 @@ impl<D: Driver> Engine<D> {
             directory: allocation.directory.clone().or(directory),
             host_mode: allocation.host_mode.or(host_mode),
             checksum: allocation.checksum.or(checksum),
-            home: Home::default(),
+            home: Arc::new(Home::default()),
         })
     }
 

@@ -77,11 +77,17 @@ pub(crate) fn sync(files: &[Arc<ExtentFile>]) -> Result<()> {
     files.iter().try_for_each(|file| file.sync())
 }
 
+/// Which file: of a device, in a directory.
+type Key = (Device, PathBuf);
+
+/// How long files were.
+pub(crate) type Lengths = BTreeMap<Key, u64>;
+
 /// The files that there are. Each lives as long as an extent of it, and those that keep space for the
 /// next pause until they are trimmed.
 #[derive(Debug)]
 pub(crate) struct Disks {
-    files: Mutex<BTreeMap<(Device, PathBuf), Entry>>,
+    files: Mutex<BTreeMap<Key, Entry>>,
     ledger: Ledger,
     keep_bytes: u64,
 }
@@ -100,9 +106,7 @@ impl Disks {
 
     /// Bytes of disk space that the files take.
     pub(crate) fn file_bytes(&self) -> u64 {
-        let files: Vec<_> =
-            lock(&self.files).values().filter_map(|entry| entry.file.upgrade()).collect();
-        files.iter().map(|file| file.bytes()).sum()
+        self.open_files().iter().map(|(_, file)| file.bytes()).sum()
     }
 
     /// Gives space that no contents are in back to the disk, where it lies behind those; returns how
@@ -117,6 +121,32 @@ impl Disks {
         // The last ones of a file close it, when nothing is locked.
         drop(kept);
         trimmed
+    }
+
+    /// How long each file is.
+    pub(crate) fn mark(&self) -> Lengths {
+        let files: Vec<_> = self.open_files();
+        files.into_iter().map(|(key, file)| (key, file.bytes())).collect()
+    }
+
+    /// Makes the files as long as they were, but for what is in them.
+    pub(crate) fn back_to(&self, lengths: &Lengths) {
+        let mut gone = Vec::new();
+        for (key, file) in self.open_files() {
+            let before = lengths.get(&key).copied();
+            file.cut_back(before.unwrap_or(0));
+            if before.is_none() && file.is_idle() {
+                let mut files = lock(&self.files);
+                gone.extend(files.get_mut(&key).and_then(|entry| entry.kept.take()));
+            }
+        }
+    }
+
+    fn open_files(&self) -> Vec<(Key, Arc<ExtentFile>)> {
+        let files = lock(&self.files);
+        let open =
+            files.iter().filter_map(|(key, entry)| Some((key.clone(), entry.file.upgrade()?)));
+        open.collect()
     }
 
     /// Forgets files that are gone, or idle and no longer where their directory is.

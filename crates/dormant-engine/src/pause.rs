@@ -110,6 +110,7 @@ impl<D: Driver> Engine<D> {
                 return Err(fail(cause));
             }
         };
+        let mark = self.mark();
         let prepared = self.save_all(&mut groups, options, deadline, &mut phases);
         let saved = match prepared {
             Ok(saved) => saved,
@@ -122,6 +123,7 @@ impl<D: Driver> Engine<D> {
         let step = Instant::now();
         if let Err(failure) = detach_first(&mut groups) {
             self.put_back_active(groups.into_iter().flat_map(|group| group.awake));
+            self.back_to(&mark);
             let cause = failure.error.clone();
             return Err(fail(cause).with_failures(vec![failure]));
         }
@@ -136,7 +138,7 @@ impl<D: Driver> Engine<D> {
             failures.append(&mut group.failures);
             tally.merge(group.tally);
         }
-        self.host.register_in_background(self.config.workers_for(1), None);
+        self.host.register_in_background(self.config.workers_for(1));
         let notices = self.notices.first_time(self.met(&saved));
         phases.total = begun.elapsed();
         let report = Report {

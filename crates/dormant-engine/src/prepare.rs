@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use allocator_core::Driver;
+use allocator_core::{Deadline, Driver};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::free::UNTOLD_TIMEOUT;
 use crate::host;
 use crate::pause::PauseOptions;
 use crate::policy::{HostMode, Policy};
@@ -78,7 +79,7 @@ impl<D: Driver> Engine<D> {
     /// retained, registers it, and opens the lanes that will copy. Blocks that are paused already need
     /// nothing. Breaks no stream capture, and holds up no transition.
     ///
-    /// Memory stays prepared until [`trim`](Self::trim); lanes are closed again when they have been
+    /// Memory stays prepared until [`trim`](Self::trim), or until a pause of others finds no other; lanes are closed again when they have been
     /// idle for [`Config::idle_timeout`](crate::Config::idle_timeout).
     ///
     /// # Errors
@@ -92,6 +93,7 @@ impl<D: Driver> Engine<D> {
         let selection = selection.into();
         let action = format!("preparing a pause of {selection}");
         self.admit(&action)?;
+        self.drain();
         let pause = PauseOptions { host_mode: options.host_mode, ..PauseOptions::default() };
         let facts = self.active_facts(&selection);
         let saved = |facts: &&Arc<Facts>| matches!(facts.policy, Policy::Host | Policy::Disk);
@@ -103,19 +105,19 @@ impl<D: Driver> Engine<D> {
             self.host.take(&self.config, &wants).map_err(failed)?;
         let kept = rooms.iter().filter(|room| room.piece.is_kept());
         let bytes = kept.map(|room| room.piece.pages() as u64).sum();
-        drop(rooms);
+        self.host.reserve(&wants, rooms);
+        // New slabs count as untouched until they are populated.
+        drop(pending);
         let workers = self.config.workers_for(devices.len());
         for device in devices {
             self.lanes.warm(device, workers);
         }
         self.reaper.staging_was_used();
         let registered = if options.background {
-            self.host.register_in_background(workers, Some(pending));
+            self.host.register_in_background(workers);
             false
         } else {
-            let registered = self.host.register(workers, true);
-            drop(pending);
-            registered
+            self.host.register(workers)
         };
         Ok(Prepared { bytes, registered })
     }
@@ -129,6 +131,7 @@ impl<D: Driver> Engine<D> {
     pub fn plan(&self, selection: impl Into<Selection>, options: &PauseOptions) -> Result<Plan> {
         let selection = selection.into();
         self.admit("plan")?;
+        self.drain();
         let mut plan = Plan::default();
         let facts = self.active_facts(&selection);
         let mut wants = Vec::new();
@@ -149,6 +152,11 @@ impl<D: Driver> Engine<D> {
         plan.host_allowed_bytes = need.allowed_bytes;
         plan.host_short_bytes = need.wanted_bytes.saturating_sub(need.allowed_bytes);
         Ok(plan)
+    }
+
+    /// Backups of blocks that have just been resumed are on their way out: their places are free.
+    fn drain(&self) {
+        self.reaper.drain(Deadline::after(UNTOLD_TIMEOUT));
     }
 
     /// What is known of the active blocks of a selection.

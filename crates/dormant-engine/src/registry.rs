@@ -34,7 +34,7 @@ pub(crate) struct Facts {
     /// `None`: as the engine's settings say.
     pub(crate) checksum: Option<Checksum>,
     /// Where its backup was last time.
-    pub(crate) home: Home,
+    pub(crate) home: Arc<Home>,
 }
 
 /// A block at rest.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use allocator_core::{ActiveBlock, Deadline, Driver, ErrorKind, Operation};
 use dormant_host::ExtentFile;
 
-use crate::disk::{DiskCopy, Space, Wanted, sync};
+use crate::disk::{DiskCopy, Lengths, Space, Wanted, sync};
 use crate::engine::Engine;
 use crate::host::{self, Held, Room, Want};
 use crate::notice::Notice;
@@ -24,6 +24,13 @@ pub(crate) struct Saved {
     pub(crate) held: Held,
     /// Files that contents are in.
     files: Vec<Arc<ExtentFile>>,
+}
+
+/// What was kept before a pause.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    host: u64,
+    disk: Lengths,
 }
 
 /// Where one block's contents go, and the places of their checksums.
@@ -45,13 +52,23 @@ impl<D: Driver> Engine<D> {
         if groups.is_empty() {
             return Ok(Saved::default());
         }
-        let mark = self.host.mark();
+        let mark = self.mark();
         let saved = self.save_groups(groups, options, deadline, phases);
         if saved.is_err() {
-            self.host.back_to(mark);
-            self.disks.trim();
+            self.back_to(&mark);
         }
         saved
+    }
+
+    /// What is kept of host memory and disk space, to come back to.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { host: self.host.mark(), disk: self.disks.mark() }
+    }
+
+    /// Nothing was committed, and what was saved is gone again: so is what was taken for it.
+    pub(crate) fn back_to(&self, mark: &Mark) {
+        self.host.back_to(mark.host);
+        self.disks.back_to(&mark.disk);
     }
 
     fn save_groups(
@@ -107,7 +124,7 @@ impl<D: Driver> Engine<D> {
         }
         let copied = copied?;
         sync(&files)?;
-        drop(pending);
+        pending.touched();
         phases.copy = step.elapsed();
         stash_all(groups, options.policy, rooms, extents);
         Ok(Saved { copied, held, files })

@@ -107,6 +107,11 @@ impl ExtentFile {
         self.cut(&mut self.layout(), 0)
     }
 
+    /// Makes it no longer than it was at `bytes`, but for its parts: for who has made it longer in vain.
+    pub fn cut_back(&self, bytes: u64) {
+        self.cut(&mut self.layout(), bytes);
+    }
+
     /// Makes it shorter, but for its parts and for what it keeps. Under the lock: nobody may take the
     /// bytes before they are cut off.
     fn cut(&self, layout: &mut Layout, keep_bytes: u64) -> u64 {

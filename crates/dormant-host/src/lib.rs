@@ -36,4 +36,4 @@ pub use lane::{CHUNK_BYTES, LANE_BYTES, Lane, STAGING_BYTES};
 pub use mapping::{Mapping, huge_page_bytes, huge_pages_are_on, page_bytes};
 pub use numa::Node;
 pub use piece::{Piece, carve, whole_pages};
-pub use slab::Slab;
+pub use slab::{Shadow, Slab};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Takes parts of a range that may grow up to a limit, the first place that is large enough.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Places {
     end: u64,
     limit: u64,

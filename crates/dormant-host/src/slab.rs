@@ -63,6 +63,12 @@ impl Slab {
         taken.then(|| Piece::of_slab(Arc::clone(self), offset, bytes))
     }
 
+    /// What of it is in use now, to try what would find a place.
+    #[must_use]
+    pub fn shadow(&self) -> Shadow {
+        Shadow(self.places().clone())
+    }
+
     /// Takes the pages from the system now, rather than at first touch. Contents stay. Where the
     /// system cannot (Linux before 5.14), they come at first touch all the same.
     pub fn populate(&self) {
@@ -96,6 +102,23 @@ impl Slab {
         if !process::is_forked_child() {
             self.places().give(offset as u64, whole_pages(bytes) as u64);
         }
+    }
+}
+
+/// The places of a slab at some moment, without its memory.
+#[derive(Clone, Debug)]
+pub struct Shadow(Places);
+
+impl Shadow {
+    /// As [`Slab::take`]; where the piece would begin.
+    pub fn take(&mut self, bytes: usize) -> Option<usize> {
+        let start = self.0.take(whole_pages(bytes) as u64)?;
+        usize::try_from(start).ok()
+    }
+
+    /// As [`Slab::take_at`]; whether the piece would be had.
+    pub fn take_at(&mut self, offset: usize, bytes: usize) -> bool {
+        self.0.take_at(offset as u64, whole_pages(bytes) as u64)
     }
 }
 

@@ -9,12 +9,14 @@ mod child;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod beside;
 mod budgets;
 mod checksums;
 mod disk_space;
 mod fallbacks;
 mod memory;
 mod modes;
+mod prepared;
 mod ranks;
 
 const MIB: u64 = 1 << 20;

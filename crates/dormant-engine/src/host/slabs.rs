@@ -18,9 +18,30 @@ const SLAB_BYTES: usize = 256 << 20;
 /// A slab, and its place in the count of memory.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    slab: Arc<Slab>,
-    serial: u64,
+    pub(super) slab: Arc<Slab>,
+    pub(super) serial: u64,
+    /// Whether its pages have been taken from the system, so that readings of free memory show it.
+    touched: AtomicBool,
     _charge: Charge,
+}
+
+impl Kept {
+    pub(super) fn touched(&self) {
+        self.touched.store(true, Ordering::Relaxed);
+    }
+
+    fn is_untouched(&self) -> bool {
+        !self.touched.load(Ordering::Relaxed)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.slab.bytes() as u64
+    }
+}
+
+/// Whether nobody but the list has it: no piece is in use, nobody is registering it.
+fn is_idle(kept: &Arc<Kept>) -> bool {
+    Arc::strong_count(kept) == 1 && Arc::strong_count(&kept.slab) == 1
 }
 
 #[derive(Debug, Default)]
@@ -39,20 +60,32 @@ pub(super) struct Made {
 }
 
 impl Slabs {
-    pub(super) fn bytes(&self) -> u64 {
-        lock(&self.list).iter().map(|kept| kept.slab.bytes() as u64).sum()
-    }
-
-    pub(super) fn idle_bytes(&self) -> u64 {
+    fn sum(&self, of: impl Fn(&Arc<Kept>) -> bool) -> u64 {
         let list = lock(&self.list);
-        let idle = list.iter().filter(|kept| kept.slab.is_idle());
-        idle.map(|kept| kept.slab.bytes() as u64).sum()
+        list.iter().filter(|kept| of(kept)).map(|kept| kept.bytes()).sum()
     }
 
-    /// To look for places in what there is.
-    pub(super) fn fitting(&self) -> Fitting {
-        let slabs = lock(&self.list).clone();
-        Fitting { slabs, at: 0, too_large: usize::MAX }
+    pub(super) fn bytes(&self) -> u64 {
+        self.sum(|_| true)
+    }
+
+    /// Bytes that could be given back.
+    pub(super) fn idle_bytes(&self) -> u64 {
+        self.sum(is_idle)
+    }
+
+    /// Bytes that no backup is in, nor any place held.
+    pub(super) fn unused_bytes(&self) -> u64 {
+        self.sum(|kept| kept.slab.is_idle())
+    }
+
+    /// Bytes that no reading of free memory shows as taken.
+    pub(super) fn untouched_bytes(&self) -> u64 {
+        self.sum(|kept| kept.is_untouched())
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Kept>> {
+        lock(&self.list).clone()
     }
 
     /// Makes slabs that hold these backups side by side; `charge` pays for them. A failure makes
@@ -77,13 +110,11 @@ impl Slabs {
                 }
                 made.pieces.extend(piece);
             }
-            made.slabs.push(Arc::new(Kept { slab, serial, _charge: charge }));
+            let touched = AtomicBool::new(false);
+            made.slabs.push(Arc::new(Kept { slab, serial, touched, _charge: charge }));
             rest = &rest[count..];
         }
-        let mut list = lock(&self.list);
-        list.extend(made.slabs.iter().map(Arc::clone));
-        // Another call may have made some at the same time.
-        list.sort_by_key(|kept| kept.serial);
+        lock(&self.list).extend(made.slabs.iter().map(Arc::clone));
         Ok(made)
     }
 
@@ -91,9 +122,9 @@ impl Slabs {
         let mut gone = Vec::new();
         let mut bytes = 0;
         lock(&self.list).retain(|kept| {
-            let goes = bytes < most_bytes && kept.slab.is_idle() && goes(kept);
+            let goes = bytes < most_bytes && is_idle(kept) && goes(kept);
             if goes {
-                bytes += kept.slab.bytes() as u64;
+                bytes += kept.bytes();
                 gone.push(Arc::clone(kept));
             }
             !goes
@@ -106,10 +137,6 @@ impl Slabs {
     /// Drops idle slabs until at least `bytes` are gone; returns how many were.
     pub(super) fn drop_idle(&self, bytes: u64) -> u64 {
         self.drop_where(|_| true, bytes)
-    }
-
-    pub(super) fn trim(&self) -> u64 {
-        self.drop_idle(u64::MAX)
     }
 
     pub(super) fn mark(&self) -> u64 {
@@ -126,85 +153,27 @@ impl Slabs {
         lock(&self.list).retain(|kept| !is_one(kept));
     }
 
+    /// Those that are not registered.
     pub(super) fn unregistered(&self) -> Vec<Arc<Kept>> {
-        let list = lock(&self.list);
-        list.iter().filter(|kept| !kept.slab.is_registered()).map(Arc::clone).collect()
+        let mut all = self.all();
+        all.retain(|kept| !kept.slab.is_registered());
+        all
     }
 }
 
-/// Looks for places.
-#[derive(Debug)]
-pub(super) struct Fitting {
-    slabs: Vec<Arc<Kept>>,
-    /// Where the last place was.
-    at: usize,
-    /// Nothing of so many pages found a place, and nothing is given back meanwhile.
-    too_large: usize,
+/// Takes the pages of slabs that nobody has touched, by so many threads.
+pub(super) fn populate(slabs: &[Arc<Kept>], threads: usize) {
+    let untouched: Vec<_> = slabs.iter().filter(|kept| kept.is_untouched()).collect();
+    share_out(untouched.len(), threads, |index| {
+        untouched[index].slab.populate();
+        untouched[index].touched();
+        true
+    });
 }
 
-impl Fitting {
-    /// The very place where a backup was last time, if it is free.
-    pub(super) fn take_home(&self, home: &Home, bytes: usize) -> Option<Piece> {
-        let (serial, offset) = home.get()?;
-        let place = self.slabs.binary_search_by_key(&serial, |kept| kept.serial).ok()?;
-        self.slabs[place].slab.take_at(offset, bytes)
-    }
-
-    /// Any place, which becomes the backup's home. One slab is filled after the other.
-    pub(super) fn take(&mut self, home: Option<&Home>, bytes: usize) -> Option<Piece> {
-        if whole_pages(bytes) >= self.too_large {
-            return None;
-        }
-        for step in 0..self.slabs.len() {
-            let place = (self.at + step) % self.slabs.len();
-            if let Some(piece) = self.slabs[place].slab.take(bytes) {
-                self.at = place;
-                if let Some(home) = home {
-                    home.set(self.slabs[place].serial, piece.offset());
-                }
-                return Some(piece);
-            }
-        }
-        self.too_large = whole_pages(bytes);
-        None
-    }
-}
-
-/// Where a block's backup was last time: the same blocks then find the same places in whatever order
-/// they are paused, and nothing new is taken for them.
-#[derive(Debug, Default)]
-pub(crate) struct Home {
-    /// The slab's serial number; zero for none.
-    slab: AtomicU64,
-    offset: AtomicUsize,
-}
-
-impl Home {
-    fn get(&self) -> Option<(u64, usize)> {
-        let slab = self.slab.load(Ordering::Relaxed);
-        (slab > 0).then(|| (slab, self.offset.load(Ordering::Relaxed)))
-    }
-
-    fn set(&self, slab: u64, offset: usize) {
-        self.offset.store(offset, Ordering::Relaxed);
-        self.slab.store(slab, Ordering::Relaxed);
-    }
-}
-
-/// Registers slabs by so many threads; with `populate` their pages are taken first. Returns whether
-/// all of them are registered. Stops at the first refusal, and when the process ends.
-pub(super) fn register<D: Driver>(
-    driver: &Arc<D>,
-    slabs: &[Arc<Kept>],
-    threads: usize,
-    populate: bool,
-) -> bool {
-    if populate {
-        share_out(slabs.len(), threads, |index| {
-            slabs[index].slab.populate();
-            true
-        });
-    }
+/// Registers slabs by so many threads. Returns whether all of them are registered. Stops at the first
+/// refusal, and when the process ends.
+pub(super) fn register<D: Driver>(driver: &Arc<D>, slabs: &[Arc<Kept>], threads: usize) -> bool {
     share_out(slabs.len(), threads, |index| slabs[index].slab.register(driver).is_ok())
 }
 

@@ -25,7 +25,7 @@ fn shared() -> LoomArc<Mutex<Tokens>> {
         directory: None,
         host_mode: None,
         checksum: None,
-        home: Home::default(),
+        home: Arc::new(Home::default()),
     };
     registry.insert(PLACE, Arc::new(facts), 1);
     LoomArc::new(Mutex::new(registry))

@@ -14,7 +14,7 @@ fn facts(tag: &str) -> Arc<Facts> {
         directory: None,
         host_mode: None,
         checksum: None,
-        home: Home::default(),
+        home: Arc::new(Home::default()),
     })
 }
 

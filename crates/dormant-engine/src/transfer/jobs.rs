@@ -52,8 +52,9 @@ impl<B: Mapped + Sync> Job for RestoreJob<'_, B> {
     }
 
     fn bytes(&self) -> u64 {
-        // A fill moves nothing over the link.
-        if matches!(self.from, Source::Zeroes(_)) { 0 } else { self.bytes() }
+        // A fill moves nothing over the link; the device's memory is so much faster.
+        let faster = if matches!(self.from, Source::Zeroes(_)) { 32 } else { 1 };
+        self.bytes() / faster
     }
 
     fn staged_bytes(&self) -> usize {
