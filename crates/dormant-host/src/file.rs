@@ -13,14 +13,17 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
+use crate::process::OwnFile;
+
 /// The least space that is asked for at a time when signals interrupt.
 const SMALLEST_STEP: u64 = 64 << 20;
 
 /// A file that is gone when it is closed, also after a crash: made without a name where the file
-/// system can (`O_TMPFILE`), else unlinked at once.
+/// system can (`O_TMPFILE`), else unlinked at once. Forked children do not have it, so that none of
+/// them keeps it alive; there everything fails.
 #[derive(Debug)]
 pub struct UnnamedFile {
-    file: File,
+    file: OwnFile,
     /// Whether reads and writes go past the page cache.
     direct: AtomicBool,
 }
@@ -48,7 +51,7 @@ impl UnnamedFile {
             }
             Err(errno) => return Err(failed("making a file", directory, errno)),
         };
-        Ok(Self { file: File::from(file), direct: AtomicBool::new(false) })
+        Ok(Self { file: OwnFile::new(File::from(file)), direct: AtomicBool::new(false) })
     }
 
     fn named_then_unlinked(
@@ -75,8 +78,8 @@ impl UnnamedFile {
     /// returns whether it does. The buffers, offsets and lengths must then be multiples of the
     /// disk's sector; where one is not, the file goes back to ordinary reads and writes.
     pub fn go_direct(&self) -> bool {
-        let switched = fcntl_getfl(&self.file)
-            .and_then(|flags| fcntl_setfl(&self.file, flags | OFlags::DIRECT));
+        let switched =
+            self.file.get().and_then(|file| fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT));
         self.direct.store(switched.is_ok(), Ordering::Relaxed);
         switched.is_ok()
     }
@@ -92,14 +95,14 @@ impl UnnamedFile {
     pub fn is_in_memory(&self) -> bool {
         // As linux/magic.h numbers them.
         const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
-        fstatfs(&self.file).is_ok_and(|stat| {
+        self.file.get().and_then(fstatfs).is_ok_and(|stat| {
             u64::try_from(stat.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind))
         })
     }
 
     fn go_buffered(&self) {
-        let _ = fcntl_getfl(&self.file)
-            .and_then(|flags| fcntl_setfl(&self.file, flags - OFlags::DIRECT));
+        let _ =
+            self.file.get().and_then(|file| fcntl_setfl(file, fcntl_getfl(file)? - OFlags::DIRECT));
         self.direct.store(false, Ordering::Relaxed);
     }
 
@@ -131,7 +134,7 @@ impl UnnamedFile {
     /// the process. The file is then as long as before.
     pub fn extend(&self, from: u64, to: u64) -> Result<()> {
         self.take_space(from, to).map_err(|errno| {
-            let _ = ftruncate(&self.file, from);
+            let _ = self.file.get().and_then(|file| ftruncate(file, from));
             let wanted = to.saturating_sub(from);
             let mut text = format!("taking {wanted} bytes of disk space: {errno}");
             if let Some(free) = self.free_bytes() {
@@ -146,14 +149,15 @@ impl UnnamedFile {
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| to > limit) {
             return Err(Errno::FBIG);
         }
+        let file = self.file.get()?;
         let (mut at, mut step) = (from, to.saturating_sub(from));
         while at < to {
             let bytes = step.min(to - at);
-            match fallocate(&self.file, FallocateFlags::empty(), at, bytes) {
+            match fallocate(file, FallocateFlags::empty(), at, bytes) {
                 Ok(()) => at += bytes,
                 // Some file systems give back at a signal what they have: take less at a time.
                 Err(Errno::INTR) => step = (step / 2).max(SMALLEST_STEP),
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return ftruncate(&self.file, to),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return ftruncate(file, to),
                 Err(errno) => return Err(errno),
             }
         }
@@ -165,7 +169,7 @@ impl UnnamedFile {
     /// # Errors
     /// `Io`.
     pub fn shrink(&self, to: u64) -> Result<()> {
-        ftruncate(&self.file, to).map_err(|errno| {
+        self.file.get().and_then(|file| ftruncate(file, to)).map_err(|errno| {
             Error::new(ErrorKind::Io, Operation::Engine, format!("shrinking a backup: {errno}"))
         })
     }
@@ -178,7 +182,7 @@ impl UnnamedFile {
         if self.direct.load(Ordering::Relaxed) {
             return Ok(());
         }
-        rustix::io::retry_on_intr(|| fdatasync(&self.file)).map_err(|errno| {
+        rustix::io::retry_on_intr(|| fdatasync(self.file.get()?)).map_err(|errno| {
             Error::new(ErrorKind::Io, Operation::Engine, format!("writing a backup: {errno}"))
         })
     }
@@ -186,7 +190,7 @@ impl UnnamedFile {
     /// Bytes of its file system that are free for this process, where that is known.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
-        let stat = fstatvfs(&self.file).ok()?;
+        let stat = self.file.get().and_then(fstatvfs).ok()?;
         stat.f_bavail.checked_mul(stat.f_frsize)
     }
 
@@ -195,7 +199,7 @@ impl UnnamedFile {
     /// # Errors
     /// `Io`.
     pub fn write_at(&self, from: &[u8], offset: u64) -> Result<()> {
-        self.or_buffered(|| self.file.write_all_at(from, offset)).map_err(|error| {
+        self.or_buffered(|| self.file.get()?.write_all_at(from, offset)).map_err(|error| {
             Error::new(ErrorKind::Io, Operation::Engine, format!("writing a backup: {error}"))
                 .with_bytes(from.len() as u64)
         })
@@ -207,7 +211,7 @@ impl UnnamedFile {
     /// `Io`, also when the file is shorter.
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
         let bytes = into.len() as u64;
-        self.or_buffered(|| self.file.read_exact_at(into, offset)).map_err(|error| {
+        self.or_buffered(|| self.file.get()?.read_exact_at(into, offset)).map_err(|error| {
             Error::new(ErrorKind::Io, Operation::Engine, format!("reading a backup: {error}"))
                 .with_bytes(bytes)
         })
@@ -249,7 +253,7 @@ mod tests {
         let error = file.extend(4096, 1 << 60).unwrap_err();
         assert_eq!((error.kind(), error.bytes()), (ErrorKind::Io, Some((1 << 60) - 4096)));
         assert!(error.text().contains("bytes are free"), "{error}");
-        assert_eq!(file.file.metadata().unwrap().len(), 4096);
+        assert_eq!(file.file.get().unwrap().metadata().unwrap().len(), 4096);
         let blocked = directory.path().join("file");
         std::fs::write(&blocked, "").unwrap();
         assert_eq!(UnnamedFile::create_in(&blocked).unwrap_err().kind(), ErrorKind::Io);
@@ -276,5 +280,20 @@ mod tests {
         let error = file.read_at(&mut [0; 4096], 4096).unwrap_err();
         assert_eq!((error.kind(), error.bytes()), (ErrorKind::Io, Some(4096)));
         file.shrink(0).unwrap();
+    }
+
+    #[test]
+    fn a_forked_child_has_no_part_in_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = UnnamedFile::create_in(directory.path()).unwrap();
+        file.extend(0, 4096).unwrap();
+        let child = crate::process::tests::Forked::run(|| {
+            let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let mut open = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+            let has = open.any(|path| path.starts_with(directory.path()));
+            !has && file.shrink(0).is_err() && file.write_at(b"x", 0).is_err()
+        });
+        assert!(child.was_good());
+        file.read_at(&mut [0; 4096], 0).unwrap();
     }
 }

@@ -52,6 +52,13 @@ pub enum HeadroomSource {
     },
 }
 
+/// What this process's group for memory and the visible ones around it are known by, with or without
+/// limits, from its own outwards. See [`CgroupLimit::id`].
+#[must_use]
+pub fn groups() -> Vec<u64> {
+    cgroup::groups(Path::new("/"))
+}
+
 impl Headroom {
     /// Reads the headroom of this process: a few small files. Nothing where neither the machine's
     /// memory nor any limit is known.
@@ -63,9 +70,23 @@ impl Headroom {
     /// Reads it from a system whose `/proc` and cgroup file systems lie below `root`.
     #[must_use]
     pub fn read_at(root: &Path) -> Option<Self> {
-        let groups = cgroup::limits(root).into_iter().map(Self::of_a_group);
         // The first of equals is returned, which is the group nearest to the process.
-        groups.chain(Self::of_the_machine(root)).min_by_key(|headroom| headroom.bytes)
+        Self::read_all_at(root).into_iter().min_by_key(|headroom| headroom.bytes)
+    }
+
+    /// What is left of each limit that holds for this process, the nearest group's first, and of the
+    /// machine's memory, which is last: others may have [claimed](crate::Claims) more of one than of
+    /// another.
+    #[must_use]
+    pub fn read_all() -> Vec<Self> {
+        Self::read_all_at(Path::new("/"))
+    }
+
+    /// Reads them from a system whose `/proc` and cgroup file systems lie below `root`.
+    #[must_use]
+    pub fn read_all_at(root: &Path) -> Vec<Self> {
+        let groups = cgroup::limits(root).into_iter().map(Self::of_a_group);
+        groups.chain(Self::of_the_machine(root)).collect()
     }
 
     fn of_a_group(limit: CgroupLimit) -> Self {

@@ -27,7 +27,7 @@ pub mod process;
 mod registration;
 pub mod slab;
 
-pub use claims::{Claim, Claims};
+pub use claims::{Claim, Claims, Entered, Others};
 pub use extent::{Extent, ExtentFile, ExtentPart, extent_bytes};
 pub use file::UnnamedFile;
 pub use headroom::{CgroupLimit, Headroom, HeadroomSource};

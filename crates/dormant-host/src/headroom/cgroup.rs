@@ -1,6 +1,7 @@
 //! The limits of this process's cgroup and of the groups around it.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::Size;
@@ -15,6 +16,9 @@ const NO_LIMIT_BYTES: u64 = 1 << 62;
 pub struct CgroupLimit {
     /// The group's folder in the cgroup file system.
     pub folder: PathBuf,
+    /// What this group, and no other one of the machine, is known by: its folder's inode number.
+    /// Nothing where that cannot be read, and for a limit of a group that is not visible.
+    pub id: Option<u64>,
     /// The name of the limit: that of its file, such as `memory.max`, or of its line in
     /// `memory.stat`.
     pub name: &'static str,
@@ -92,11 +96,29 @@ pub(super) fn limits(root: &Path) -> Vec<CgroupLimit> {
     places(root).iter().flat_map(limits_from).collect()
 }
 
+/// The ids of this process's group for memory and of the visible ones around it.
+pub(super) fn groups(root: &Path) -> Vec<u64> {
+    let mut places = places(root);
+    // Beside version 1 there is no memory in version 2, whose numbers are of another system.
+    if places.iter().any(|place| place.version == Version::One) {
+        places.retain(|place| place.version == Version::One);
+    }
+    places.iter().flat_map(around).filter_map(id).collect()
+}
+
+fn id(folder: &Path) -> Option<u64> {
+    Some(std::fs::metadata(folder).ok()?.ino())
+}
+
+/// The folders of a group and of those around it, as far as the mount shows them.
+fn around(place: &Place) -> impl Iterator<Item = &Path> {
+    place.folder.ancestors().take_while(|at| at.starts_with(&place.mount_point))
+}
+
 fn limits_from(place: &Place) -> Vec<CgroupLimit> {
     let names = place.version.names();
-    let around = place.folder.ancestors().take_while(|at| at.starts_with(&place.mount_point));
     let mut limits: Vec<CgroupLimit> =
-        around.flat_map(|folder| limits_of(folder, &names)).collect();
+        around(place).flat_map(|folder| limits_of(folder, &names)).collect();
     if place.version == Version::One {
         limits.extend(limit_from_outside(&place.mount_point, &names));
     }
@@ -117,7 +139,13 @@ fn limit_from_outside(folder: &Path, names: &Names) -> Option<CgroupLimit> {
     const KEY: &str = "hierarchical_memory_limit";
     let stat = read(&folder.join("memory.stat"))?;
     let limit_bytes = limited(value_of(&stat, KEY.as_bytes())?)?;
-    limit_with_usage(folder, KEY, limit_bytes, "memory.usage_in_bytes", names)
+    // The mounted group's own limit is among those that this is the least of.
+    let own = read(&folder.join("memory.limit_in_bytes")).and_then(|text| number(&text));
+    if own.is_some_and(|own| own <= limit_bytes) {
+        return None;
+    }
+    let limit = limit_with_usage(folder, KEY, limit_bytes, "memory.usage_in_bytes", names)?;
+    Some(CgroupLimit { id: None, ..limit })
 }
 
 fn limit_with_usage(
@@ -131,6 +159,7 @@ fn limit_with_usage(
     let stat = read(&folder.join("memory.stat")).unwrap_or_default();
     Some(CgroupLimit {
         folder: folder.to_owned(),
+        id: id(folder),
         name,
         limit_bytes,
         current_bytes,

@@ -1,10 +1,12 @@
-//! On trees of files like those of real systems, and on the system that this runs on.
+//! On trees of files like those of real systems.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::*;
+
+mod each;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -18,7 +20,7 @@ const V1: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=
     41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
 
 /// The files of one group.
-struct Group<'a>(&'a Fake, std::path::PathBuf);
+struct Group<'a>(&'a Fake, PathBuf);
 
 /// A system's files, in a folder of their own.
 struct Fake(tempfile::TempDir);
@@ -96,6 +98,7 @@ fn the_least_headroom_on_the_way_up_counts_and_not_the_least_limit() {
         headroom.source,
         HeadroomSource::Cgroup(CgroupLimit {
             folder: fake.0.path().join("sys/fs/cgroup/outer"),
+            id: Some(fake.id("sys/fs/cgroup/outer")),
             name: "memory.max",
             limit_bytes: 32 * GIB,
             current_bytes: 30 * GIB,
@@ -172,16 +175,6 @@ fn version_1_is_read_also_beside_a_version_2_without_memory() {
 }
 
 #[test]
-fn version_1_counts_memory_with_swap_where_that_is_nearer() {
-    let fake = Fake::new("4:cpu,memory:/a\n", V1);
-    let group = fake.group("sys/fs/cgroup/memory/a");
-    group.v1(8 * GIB, 4 * GIB, GIB);
-    group.file("memory.memsw.limit_in_bytes", 8 * GIB);
-    group.file("memory.memsw.usage_in_bytes", 7 * GIB);
-    assert_eq!((fake.read().bytes, fake.nearest().1), (2 * GIB, "memory.memsw.limit_in_bytes"));
-}
-
-#[test]
 fn in_a_container_the_mount_shows_the_group_itself() {
     // Without a cgroup namespace the names are the host's.
     let mounts =
@@ -223,17 +216,6 @@ fn of_several_mounts_the_one_that_shows_our_group_and_most_around_it_is_taken() 
     fake.group("mnt/all/a/b").v2(4 * GIB, GIB, 0);
     fake.group("mnt/all/a").v2(4 * GIB, 2 * GIB, 0);
     assert_eq!(fake.nearest().0, "mnt/all/a");
-}
-
-#[test]
-fn version_1_names_the_limits_of_groups_that_are_not_visible() {
-    let mounts = "35 31 0:32 /pod/f0 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
-    let fake = Fake::new("4:memory:/pod/f0\n", mounts);
-    let group = fake.group("sys/fs/cgroup/memory");
-    group.v1(NONE, 3 * GIB, 0);
-    let stat = format!("hierarchical_memory_limit {}\ntotal_inactive_file {GIB}", 8 * GIB);
-    group.file("memory.stat", stat);
-    assert_eq!((fake.read().bytes, fake.nearest().1), (6 * GIB, "hierarchical_memory_limit"));
 }
 
 #[test]
@@ -311,12 +293,4 @@ fn the_sentence_has_the_numbers() {
     );
     assert_eq!(Size(1023).to_string(), "1023 B");
     assert_eq!(Size(2 * MIB - 1).to_string(), "1.99 MiB");
-}
-
-#[test]
-fn this_system_has_some_headroom_and_no_more_than_its_memory() {
-    let headroom = Headroom::read().expect("a system with /proc/meminfo");
-    let meminfo = files::read(Path::new("/proc/meminfo")).unwrap();
-    let total = files::value_of(&meminfo, b"MemTotal:").unwrap() * 1024;
-    assert!((1..=total).contains(&headroom.bytes), "{headroom}");
 }
