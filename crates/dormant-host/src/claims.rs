@@ -222,6 +222,13 @@ impl Others {
     }
 }
 
+impl FromIterator<Claim> for Others {
+    /// Claims of processes whose groups are not known.
+    fn from_iter<I: IntoIterator<Item = Claim>>(claims: I) -> Self {
+        Self { claims: claims.into_iter().map(|claim| Record::new(claim, &[])).collect() }
+    }
+}
+
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         // In a forked child the lock is the parent's.

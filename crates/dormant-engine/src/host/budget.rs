@@ -261,7 +261,7 @@ mod tests {
         let config = Config { ranks_on_node: ranks, host_margin_bytes: 10, ..Config::default() };
         let source = HeadroomSource::Machine { total_bytes: 0 };
         let limits = vec![Headroom { bytes: left, source }];
-        Allowance::of(&config, limits, &Others::of_one(others), own).bytes
+        Allowance::of(&config, limits, &[others].into_iter().collect(), own).bytes
     }
 
     fn holds(held: u64) -> Own {
