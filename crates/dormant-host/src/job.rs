@@ -11,7 +11,7 @@ use crate::extent::{EXTENT_ALIGN_BYTES, ExtentPart};
 use crate::lane::{CHUNK_BYTES, STAGING_BYTES};
 
 /// The most bytes that one job copies without staging.
-pub const DIRECT_BYTES: usize = 8 << 20;
+pub const DIRECT_BYTES: usize = 16 << 20;
 
 /// Jobs that a lane queues and waits for together. What is staged of them fits [`STAGING_BYTES`]
 /// ([`staged_bytes`](SaveJob::staged_bytes)). An empty one ends the copying.

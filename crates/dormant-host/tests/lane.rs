@@ -233,9 +233,9 @@ fn small_copies_go_together_and_a_batch_that_does_not_fit_is_refused() {
 fn direct_copies_and_zeroes_need_no_staging_and_may_be_large() {
     let sim = sim(SimConfig::new());
     let mut lane = Lane::open(&sim, DEVICE).unwrap();
-    let block = block(&sim, DEVICE, 16 << 20);
+    let block = block(&sim, DEVICE, 18 << 20);
     let source = bytes(DIRECT_BYTES);
-    let (zeroes, direct) = (Source::Zeroes(16 << 20), Source::Direct(&source));
+    let (zeroes, direct) = (Source::Zeroes(18 << 20), Source::Direct(&source));
     let jobs = [(0, zeroes), (5, direct)];
     let jobs = jobs.map(|(offset, from)| RestoreJob { block: &block, offset, from, sum: None });
     restore_batch(&mut lane, jobs).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use allocator_core::Device;
-use dormant_host::{DIRECT_BYTES, LANE_BYTES};
+use dormant_host::LANE_BYTES;
 
 use super::jobs::{Direction, Load};
 use crate::config::{Config, MAX_WORKERS};
@@ -13,13 +13,14 @@ use crate::config::{Config, MAX_WORKERS};
 const QUEUED_BYTES: usize = 64 << 20;
 
 /// Workers that wait for a disk, where a share of the CPUs would be fewer: they wait rather than
-/// work, and a disk wants several requests at once. The most where other contents are copied at the
-/// same time.
+/// work, and a disk wants several requests at once.
 const DISK_WORKERS: usize = 4;
 
+/// The most where other contents are copied at the same time.
+const MIXED_DISK_WORKERS: usize = 2;
+
 /// Workers that keep the link busy with memory that the device writes itself: one queues while the other
-/// waits. To the device one is quicker, and waits for several copies at a time (an H200 lost a
-/// thirtieth to two).
+/// waits. To the device one is quicker (an H200 lost a thirtieth to two).
 const LINK_WORKERS: usize = 2;
 
 /// What there is to copy.
@@ -49,14 +50,14 @@ impl Config {
         let mut others = BTreeMap::new();
         for (&(device, load), &jobs) in loads {
             let has = |load| loads.contains_key(&(device, load));
-            let disk = if has(Load::Disk) { DISK_WORKERS * LANE_BYTES } else { 0 };
-            let link = if has(Load::Link) { 2 * DIRECT_BYTES } else { 0 };
+            let disk = if has(Load::Disk) { MIXED_DISK_WORKERS * LANE_BYTES } else { 0 };
+            let direct = direction.direct_bytes();
+            let link = if has(Load::Link) { 2 * direct } else { 0 };
             let (workers, window) = match load {
                 Load::Disk => continue,
-                Load::Link if has(Load::Cpu) => (1, DIRECT_BYTES),
                 Load::Link => match direction {
-                    Direction::Save => (LINK_WORKERS.min(share), DIRECT_BYTES),
-                    Direction::Restore => (1, 2 * DIRECT_BYTES),
+                    Direction::Save if !has(Load::Cpu) => (LINK_WORKERS.min(share), direct),
+                    Direction::Save | Direction::Restore => (1, direct),
                 },
                 Load::Cpu => {
                     let window = direction.staged_bytes();
@@ -77,7 +78,8 @@ impl Config {
             return 0;
         }
         let few = if self.workers.is_none() { DISK_WORKERS } else { 1 };
-        let most = if loads.len() > devices { DISK_WORKERS } else { QUEUED_BYTES / LANE_BYTES };
+        let mixed = loads.len() > devices;
+        let most = if mixed { MIXED_DISK_WORKERS } else { QUEUED_BYTES / LANE_BYTES };
         let lanes = usize::try_from(self.disk_staging_bytes / LANE_BYTES as u64);
         (share.max(few).min(most) * devices).min(lanes.unwrap_or(usize::MAX)).max(1)
     }

@@ -79,6 +79,15 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
+    /// What the device reads or writes of memory at a time, in bytes. A copy to the device begins with a
+    /// gap of some microseconds, so that fewer are quicker.
+    pub(super) fn direct_bytes(self) -> usize {
+        match self {
+            Self::Save => DIRECT_BYTES / 2,
+            Self::Restore => DIRECT_BYTES,
+        }
+    }
+
     /// What is staged at a time, in bytes.
     pub(super) fn staged_bytes(self) -> usize {
         match self {
@@ -107,7 +116,7 @@ impl Way {
     pub(crate) fn of(direction: Direction, registered: bool, summed: bool) -> Self {
         match (registered, summed) {
             (direct, true) => Self { direct, job_bytes: CHUNK_BYTES },
-            (true, false) => Self { direct: true, job_bytes: DIRECT_BYTES },
+            (true, false) => Self { direct: true, job_bytes: direction.direct_bytes() },
             (false, false) => Self::staged(direction),
         }
     }
