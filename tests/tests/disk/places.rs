@@ -147,3 +147,30 @@ fn contents_on_disk_of_a_block_that_lost_its_address_are_listed_until_they_are_d
     until("the file is closed", || open_files("self", directory.path()).is_empty());
     assert_eq!(engine.stats().disk_backup_bytes, 0);
 }
+
+#[test]
+fn space_that_is_kept_gives_way_to_another_file_on_a_full_disk() {
+    const MIB: u64 = 1 << 20;
+    crate::mounts::with_mount(
+        "places::space_that_is_kept_gives_way_to_another_file_on_a_full_disk",
+        "tmpfs",
+        "size=16m",
+        |directory| {
+            let (sim, _) = engine_over(small());
+            let mut settings = Config::default();
+            settings.disk_keep_bytes = None;
+            let engine = Engine::new(std::sync::Arc::clone(&sim), settings);
+            let blocks = [("a", ZERO), ("b", ONE)]
+                .map(|(tag, device)| filled(&engine, tag, device, 10 * MIB, 1, directory));
+            for _ in 0..2 {
+                for tag in ["a", "b"] {
+                    pause(&engine, tag);
+                    assert_eq!(engine.stats().disk_file_bytes, 10 * MIB, "of `{tag}` alone");
+                    resume(&engine, tag);
+                    until("the backup is gone", || engine.stats().disk_backup_bytes == 0);
+                }
+            }
+            blocks.iter().for_each(|block| expect_pattern(&engine, *block, 10 * MIB, 1));
+        },
+    );
+}
