@@ -43,7 +43,7 @@ measured to the limit, so a target is met up to 1. The targets are for 16 CPUs. 
 has no link, and gets figures without verdicts.
 
 Sizes: `discard` uses four times --size, `small`, `two-devices` and `disk` half of it (`two-devices` \
-on each device), each of the eight processes of `ranks` an eighth. --size is cut to two fifths of \
+on each device; one block at least), each of the eight processes of `ranks` an eighth. --size is cut to two fifths of \
 what is free on the device and on the host.
 
 Without --disk-dir, the case `disk` makes a directory in the current one, and takes it away at the end.
@@ -128,7 +128,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) blocks: Option<Size>,
 
-    /// Measure this case; may be given several times [default: all].
+    /// Measure this case; several with commas, or given several times [default: all].
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',')]
     pub(crate) case: Vec<Case>,
 

@@ -151,18 +151,43 @@ impl<D: Driver> HostMemory<D> {
         };
         let missing = bytes.saturating_sub(allowance.bytes.saturating_add(give_way));
         if missing > 0 {
-            return Err((refusal(config, bytes, self.held.charged_bytes(), &allowance), missing));
+            return Err((self.refusal(config, bytes, &allowance), missing));
         }
         self.slabs.drop_idle(give_way);
         let charge = self.held.charge(bytes, None);
-        let charge =
-            charge.map_err(|charged| (refusal(config, bytes, charged, &allowance), bytes))?;
+        let charge = charge.map_err(|_| (self.refusal(config, bytes, &allowance), bytes))?;
         if let Some(claims) = claims {
             let Own { held, untouched } = self.own();
             let pending_bytes = untouched.saturating_add(bytes);
             claims.say(Claim { held_bytes: held, pending_bytes });
         }
         Ok(charge)
+    }
+
+    fn refusal(&self, config: &Config, bytes: u64, allowance: &Allowance) -> Error {
+        let allowed = allowance.bytes;
+        let mut text = format!("{bytes} bytes more are wanted, and {allowed} may be taken");
+        match (config.host_limit_bytes, &allowance.read) {
+            (Some(limit), _) => {
+                let (held, retained) = (self.held.charged_bytes(), self.slabs.bytes());
+                text += &format!(
+                    ": of the limit of {limit} bytes {held} are held, {retained} of them retained; what \
+                     is lent out counts until it is given back"
+                );
+            }
+            (None, Some((headroom, pending))) => {
+                let margin = config.host_margin_bytes;
+                text += &format!(": {headroom}, and {margin} bytes stay free");
+                if *pending > 0 {
+                    text += &format!("; other processes are about to take {pending} bytes");
+                }
+                if config.ranks_on_node > 1 {
+                    text += &format!("; {} ranks have equal shares", config.ranks_on_node);
+                }
+            }
+            (None, None) => {}
+        }
+        Error::new(ErrorKind::HostMemory, Operation::Engine, text).with_bytes(bytes)
     }
 
     /// Says to the other processes what this one holds now.
@@ -224,30 +249,6 @@ impl<D: Driver> Drop for Pending<D> {
         self.host.pending.fetch_sub(self.going_back_bytes, Ordering::Relaxed);
         self.host.publish();
     }
-}
-
-fn refusal(config: &Config, bytes: u64, charged: u64, allowance: &Allowance) -> Error {
-    let text = match (config.host_limit_bytes, &allowance.read) {
-        (Some(limit), _) => {
-            format!("backups may take {limit} bytes together, and take {charged} already")
-        }
-        (None, Some((headroom, pending))) => {
-            let margin = config.host_margin_bytes;
-            let mut text = format!(
-                "{} bytes may be taken: {headroom}, and {margin} stay free",
-                allowance.bytes
-            );
-            if *pending > 0 {
-                text += &format!("; other processes are about to take {pending} bytes");
-            }
-            if config.ranks_on_node > 1 {
-                text += &format!("; {} ranks have equal shares", config.ranks_on_node);
-            }
-            text
-        }
-        (None, None) => "the backups together do not fit a number".to_owned(),
-    };
-    Error::new(ErrorKind::HostMemory, Operation::Engine, text).with_bytes(bytes)
 }
 
 #[cfg(all(test, not(loom)))]
