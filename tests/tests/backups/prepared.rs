@@ -170,7 +170,6 @@ fn a_refused_registration_is_tried_again_after_a_trim() {
 }
 
 crate::child::in_its_own_process! {
-    /// Alone in its process, since others take memory as well.
     fn memory_that_nobody_has_touched_is_not_free() {
         let refusing = device().capacity_bytes(1024 * MIB).fault(Fault::RefuseHostRegistration);
         let engine = engine_on(refusing, HostMode::Retain, |_| ());
@@ -180,14 +179,19 @@ crate::child::in_its_own_process! {
         engine.prepare("probe", &PrepareOptions::default()).unwrap();
         let reclaim = PauseOptions::default().host_mode(HostMode::Reclaim);
         let allowed = || engine.plan("b", &reclaim).unwrap().host_allowed_bytes;
-        for background in [false, true] {
+        let grown = |background| {
             let before = allowed();
             engine.prepare("a", &PrepareOptions::default().background(background)).unwrap();
             assert!(engine.stats().host_retained_bytes >= 512 * MIB);
-            // Retained memory can give way, so that nothing should have changed.
             let grown = allowed().saturating_sub(before) / MIB;
-            assert!(grown < 200, "retaining 512 MiB has made {grown} MiB more allowed");
             engine.trim();
+            grown
+        };
+        for background in [false, true] {
+            // Retained memory can give way, so that nothing should have changed; but other processes
+            // give memory back just now.
+            let least = (0..5).map(|_| grown(background)).min().unwrap();
+            assert!(least < 200, "retaining 512 MiB has made {least} MiB more allowed each time");
         }
     }
 }
