@@ -116,6 +116,7 @@ impl<D: Driver> Engine<D> {
             Ok(saved) => saved,
             Err(cause) => {
                 self.put_back_active(groups.into_iter().flat_map(|group| group.awake));
+                self.back_to(&mark);
                 return Err(fail(cause));
             }
         };

@@ -40,26 +40,6 @@ struct Place<T> {
 }
 
 impl<D: Driver> Engine<D> {
-    /// Everything before the commit: take host memory and disk space, quiesce, copy. On failure
-    /// the groups hold all their blocks and nothing else.
-    pub(crate) fn save_all(
-        &self,
-        groups: &mut [Group<D>],
-        options: &PauseOptions,
-        deadline: Deadline,
-        phases: &mut Phases,
-    ) -> allocator_core::Result<Saved> {
-        if groups.is_empty() {
-            return Ok(Saved::default());
-        }
-        let mark = self.mark();
-        let saved = self.save_groups(groups, options, deadline, phases);
-        if saved.is_err() {
-            self.back_to(&mark);
-        }
-        saved
-    }
-
     /// What is kept of host memory and disk space, to come back to.
     pub(crate) fn mark(&self) -> Mark {
         Mark { host: self.host.mark(), disk: self.disks.mark() }
@@ -71,13 +51,19 @@ impl<D: Driver> Engine<D> {
         self.disks.back_to(&mark.disk);
     }
 
-    fn save_groups(
+    /// Everything before the commit: take host memory and disk space, quiesce, copy. On failure
+    /// the groups hold all their blocks and nothing else, and whoever calls goes
+    /// [back](Self::back_to) to what was kept before.
+    pub(crate) fn save_all(
         &self,
         groups: &mut [Group<D>],
         options: &PauseOptions,
         deadline: Deadline,
         phases: &mut Phases,
     ) -> allocator_core::Result<Saved> {
+        if groups.is_empty() {
+            return Ok(Saved::default());
+        }
         let step = Instant::now();
         let on_host = with_policy(groups, options.policy, Policy::Host);
         let wants: Vec<_> = on_host.map(|taken| self.want(&taken.facts, options)).collect();

@@ -120,26 +120,18 @@ fn whole(bytes: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    fn samples(milliseconds: &[u64]) -> Samples {
-        let mut samples = Samples::default();
-        milliseconds.iter().for_each(|ms| samples.push(Duration::from_millis(*ms)));
-        samples
-    }
 
     #[test]
     fn a_target_is_met_up_to_its_limit() {
-        let figure = Figure::times("pause", &samples(&[90, 100, 250])).limit(100.0);
+        let figure = Figure::times("pause", &Samples::of_ms(&[90, 100, 250])).limit(100.0);
         assert_eq!(figure.verdict(), Some(Verdict::Met));
         assert_eq!(figure.meets_stretch(), None);
         assert_eq!(figure.clone().stretch(100.0).meets_stretch(), Some(true));
         assert_eq!(figure.clone().stretch(99.0).meets_stretch(), Some(false));
         assert_eq!(figure.clone().limit(99.0).verdict(), Some(Verdict::NotMet));
-        let figure = Figure::slowest("allocate", &samples(&[90, 100, 250])).limit(100.0);
+        let figure = Figure::slowest("allocate", &Samples::of_ms(&[90, 100, 250])).limit(100.0);
         assert_eq!(figure.verdict(), Some(Verdict::NotMet));
-        assert_eq!(Figure::times("prepare", &samples(&[1])).verdict(), None);
+        assert_eq!(Figure::times("prepare", &Samples::of_ms(&[1])).verdict(), None);
     }
 }

@@ -143,18 +143,10 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use dormant::{Device, Policy};
 
     use super::*;
     use crate::bench::samples::Samples;
-
-    fn samples(milliseconds: &[u64]) -> Samples {
-        let mut samples = Samples::default();
-        milliseconds.iter().for_each(|ms| samples.push(Duration::from_millis(*ms)));
-        samples
-    }
 
     #[test]
     fn a_target_that_is_not_met_is_no_failure_and_wrong_contents_are() {
@@ -166,8 +158,8 @@ mod tests {
             directory: None,
         };
         let figures = vec![
-            Figure::times("pause", &samples(&[3])).limit(2.0),
-            Figure::times("resume", &samples(&[3])).limit(3.0),
+            Figure::times("pause", &Samples::of_ms(&[3])).limit(2.0),
+            Figure::times("resume", &Samples::of_ms(&[3])).limit(3.0),
         ];
         let found = Found::Measured { layout, figures };
         let cases = || Entry::all_of("retain", &found, true);
@@ -203,7 +195,7 @@ mod tests {
         let mut peak = Samples::default();
         peak.push_value(300.0);
         let figures = vec![
-            Figure::times("pause", &samples(&[100])).floor("copy", 80.0).limit(200.0),
+            Figure::times("pause", &Samples::of_ms(&[100])).floor("copy", 80.0).limit(200.0),
             Figure::bytes("peak", &peak).limit(400.0),
         ];
         let found = Found::Measured { layout, figures };

@@ -17,6 +17,14 @@ pub(crate) struct Summary {
 }
 
 impl Samples {
+    /// These times.
+    #[cfg(test)]
+    pub(crate) fn of_ms(milliseconds: &[u64]) -> Self {
+        let mut samples = Self::default();
+        milliseconds.iter().for_each(|ms| samples.push(Duration::from_millis(*ms)));
+        samples
+    }
+
     pub(crate) fn push(&mut self, time: Duration) {
         self.0.push(time.as_secs_f64() * 1e3);
     }

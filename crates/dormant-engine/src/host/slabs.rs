@@ -11,8 +11,7 @@ use crate::stash::Charge;
 use crate::sync::{Mutex, lock};
 
 /// The least that one slab takes, where so much is wanted: several threads register several slabs,
-/// and each registration holds the driver up for some tens of milliseconds (an H200's takes 57 ms for
-/// 256 MiB).
+/// and no registration holds the driver up for long.
 const SLAB_BYTES: usize = 256 << 20;
 
 /// A slab, and its place in the count of memory.
