@@ -59,15 +59,23 @@ impl Double {
     }
 }
 
-/// A library file beside this test's own: in `target/<profile>/deps` or the folder above.
+/// Where cargo puts what it builds for this test or program: the folder of dependencies below a
+/// program's, its own, and that above a test's. What lies in a program's own may be older.
+fn build_folders() -> impl Iterator<Item = PathBuf> {
+    let own = std::env::current_exe().expect("this test's own path");
+    let folders: Vec<_> = own.ancestors().skip(1).take(2).map(Path::to_path_buf).collect();
+    [folders[0].join("deps")].into_iter().chain(folders)
+}
+
+/// A library file that was built with this test, or before.
 ///
 /// # Panics
 /// When it is not there; says how to build it.
 #[must_use]
 pub fn find_built(file: &str, package: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test's own path");
-    let folders = test.ancestors().skip(1).take(2);
-    folders.map(|folder| folder.join(file)).find(|path| path.is_file()).unwrap_or_else(|| {
+    let mut paths = build_folders().map(|folder| folder.join(file));
+    paths.find(|path| path.is_file()).unwrap_or_else(|| {
         panic!(
             "{file} is not beside {} nor above it; `cargo build -p {package}` with this test's \
              profile and target folder builds it",
@@ -79,9 +87,7 @@ pub fn find_built(file: &str, package: &str) -> PathBuf {
 /// The newest archive of the CUDA runtime's stand-in; cargo puts a number into its name.
 fn cudart_archive() -> PathBuf {
     let test = std::env::current_exe().expect("this test's own path");
-    test.ancestors()
-        .skip(1)
-        .take(2)
+    build_folders()
         .filter_map(|folder| fs::read_dir(folder).ok())
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))

@@ -17,6 +17,40 @@ pub enum Runtime {
     Hip,
 }
 
+impl Runtime {
+    /// A folder with its stand-ins.
+    ///
+    /// # Panics
+    /// When one is not built, or cannot be linked to.
+    #[must_use]
+    pub fn folder(self) -> Folder {
+        match self {
+            Self::Cuda(version) => Folder::new(&[Double::Cuda]).with_cudart(version),
+            Self::Hip => Folder::new(&[Double::Hip]),
+        }
+    }
+
+    /// Compiles a program of `c/` and links it to the runtime in `folder`; `more` goes to the
+    /// compiler.
+    ///
+    /// # Panics
+    /// With the compiler's words when that fails.
+    #[must_use]
+    pub fn compile(self, folder: &Folder, source: &str, more: &[&str]) -> PathBuf {
+        let search = format!("-L{}", folder.path().display());
+        let runtime = match self {
+            Self::Cuda(version) => format!("-l:libcudart.so.{version}"),
+            Self::Hip => "-l:libamdhip64.so.7".to_owned(),
+        };
+        let mut arguments = vec![search.as_str(), "-pthread", &runtime, "-ldl"];
+        if self == Self::Hip {
+            arguments.push("-DFOR_HIP");
+        }
+        arguments.extend(more);
+        program(source, &arguments)
+    }
+}
+
 /// Which of our files is preloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preload {
@@ -47,10 +81,7 @@ impl Hooked {
     /// When something is not built, or cannot be laid out.
     #[must_use]
     pub fn new(runtime: Runtime, preload: Preload) -> Self {
-        let folder = match runtime {
-            Runtime::Cuda(version) => Folder::new(&[Double::Cuda]).with_cudart(version),
-            Runtime::Hip => Folder::new(&[Double::Hip]),
-        };
+        let folder = runtime.folder();
         let library = folder.path().join(LIBRARY);
         fs::create_dir_all(library.parent().expect("a folder")).expect("a folder for the library");
         symlink(find_built("libdormant_capi.so", "dormant-capi"), library).expect("a link");
@@ -125,17 +156,7 @@ impl Hooked {
     /// With the compiler's words when that fails.
     #[must_use]
     pub fn compile(&self, source: &str, more: &[&str]) -> PathBuf {
-        let search = format!("-L{}", self.path().display());
-        let runtime = match self.runtime {
-            Runtime::Cuda(version) => format!("-l:libcudart.so.{version}"),
-            Runtime::Hip => "-l:libamdhip64.so.7".to_owned(),
-        };
-        let mut arguments = vec![search.as_str(), "-pthread", &runtime, "-ldl"];
-        if self.runtime == Runtime::Hip {
-            arguments.push("-DFOR_HIP");
-        }
-        arguments.extend(more);
-        program(source, &arguments)
+        self.runtime.compile(&self.folder, source, more)
     }
 
     /// A command under the preload, with one simulated device of 64 MiB.
