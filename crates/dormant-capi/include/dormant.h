@@ -910,6 +910,14 @@ const char *dormant_version(void);
 const char *dormant_build(void);
 
 /*
+ What this build is, as one JSON object: `version`, `commit` and `source` (the hash of the source
+ tree; null where unknown), `dirty`, `features` (the backends compiled in), `target`, `profile`,
+ `rustc`, `guarantees` (stable names of what it promises). The file has the same as an ELF note.
+ Of the file that has the engine, if that is another one. Lives for ever.
+ */
+const char *dormant_build_info(void);
+
+/*
  Fills `config` with the settings that hold, or that the first use would take from the environment.
  The directory's text lives until the thread's next call of this.
 

@@ -82,3 +82,14 @@ pub extern "C" fn dormant_build() -> *const c_char {
     forward!(dormant_build());
     build().as_ptr()
 }
+
+/// What this build is, as one JSON object: `version`, `commit` and `source` (the hash of the source
+/// tree; null where unknown), `dirty`, `features` (the backends compiled in), `target`, `profile`,
+/// `rustc`, `guarantees` (stable names of what it promises). The file has the same as an ELF note.
+/// Of the file that has the engine, if that is another one. Lives for ever.
+#[unsafe(no_mangle)]
+pub extern "C" fn dormant_build_info() -> *const c_char {
+    forward!(dormant_build_info());
+    static JSON: OnceLock<std::ffi::CString> = OnceLock::new();
+    JSON.get_or_init(|| text::c_string(dormant::BuildInfo::json())).as_ptr()
+}

@@ -51,6 +51,12 @@ Without --disk-dir, the case `disk` makes a directory in the current one, and ta
 Exit status: 0 when it ran, also where a target is not met; 1 when something failed or contents came \
 back wrong; 2 for a wrong command line.";
 
+const INSPECT_HELP: &str = "\
+Version, commit, hash of the source tree, backends, compiler and guarantees lie in the file as an ELF \
+note. What could not be known when it was built is `unknown`.
+
+Exit status: 0 when the file has a note, 1 when it has none or cannot be read, 2 for a wrong command line.";
+
 const RUN_HELP: &str = "\
 The program gets our library in LD_PRELOAD, before what is there already. Memory that it allocates \
 with cudaMalloc or hipMalloc is then ours in regions, or everywhere with --all, and the program \
@@ -80,6 +86,8 @@ pub(crate) enum Command {
     BenchRank(RankArgs),
     /// Show the backends, their drivers and devices, and what this build is.
     Info(InfoArgs),
+    /// Show what a program or library file is, without loading it.
+    Inspect(InspectArgs),
     /// Run a program whose GPU allocations can sleep.
     Run(RunArgs),
 }
@@ -173,6 +181,18 @@ pub(crate) struct RankArgs {
 /// Arguments of `dormant info`.
 #[derive(Debug, Args)]
 pub(crate) struct InfoArgs {
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `dormant inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = INSPECT_HELP)]
+pub(crate) struct InspectArgs {
+    /// libdormant.so, this program, or another file that dormant is linked into; for any processor.
+    pub(crate) file: PathBuf,
+
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,24 +1,103 @@
-//! What this build is, for JSON.
+//! What a build is: this program's own, and what other files say of themselves.
 
-use dormant::BuildInfo;
-use serde::Serialize;
+use std::fmt;
 
-/// [`BuildInfo`] for JSON.
-#[derive(Debug, Serialize)]
-pub(crate) struct Build {
-    version: &'static str,
-    commit: Option<&'static str>,
-    dirty: Option<bool>,
-    features: &'static [&'static str],
-    target: &'static str,
-    profile: &'static str,
+use serde::{Deserialize, Serialize};
+
+/// What a build of dormant says of itself, as its note has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) schema: u32,
+    pub(crate) version: String,
+    pub(crate) commit: Option<String>,
+    pub(crate) dirty: Option<bool>,
+    pub(crate) source: Option<String>,
+    pub(crate) features: Vec<String>,
+    pub(crate) target: String,
+    pub(crate) profile: String,
+    pub(crate) rustc: String,
+    pub(crate) guarantees: Vec<String>,
 }
 
-impl Default for Build {
-    /// This build.
+impl Identity {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub(crate) fn parse(json: &str) -> Result<Self, String> {
+        let identity: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        // Fields are only ever added; another number would mean that some have another meaning.
+        if identity.schema != 1 {
+            return Err(format!("it is of schema {}, and this program reads 1", identity.schema));
+        }
+        Ok(identity)
+    }
+
+    /// The commit, or what takes its place.
+    pub(crate) fn commit(&self) -> &str {
+        self.commit.as_deref().unwrap_or("unknown")
+    }
+}
+
+impl Default for Identity {
+    /// This program's.
     fn default() -> Self {
-        let BuildInfo { version, commit, dirty, features, target, profile, .. } =
-            *dormant::build_info();
-        Self { version, commit, dirty, features, target, profile }
+        let info = dormant::build_info();
+        Self {
+            schema: 1,
+            version: info.version.to_owned(),
+            commit: info.commit.map(str::to_owned),
+            dirty: info.dirty,
+            source: info.source.map(str::to_owned),
+            features: info.features.iter().map(|&name| name.to_owned()).collect(),
+            target: info.target.to_owned(),
+            profile: info.profile.to_owned(),
+            rustc: info.rustc.to_owned(),
+            guarantees: info.guarantees.iter().map(|each| each.name.to_owned()).collect(),
+        }
+    }
+}
+
+/// The lines of `dormant inspect`.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let changes = match self.dirty {
+            Some(true) => ", with changes",
+            Some(false) | None => "",
+        };
+        let list = |names: &[String]| match names {
+            [] => "none".to_owned(),
+            names => names.join(" "),
+        };
+        writeln!(f, "version:    {}", self.version)?;
+        writeln!(f, "commit:     {}{changes}", self.commit())?;
+        writeln!(f, "source:     {}", self.source.as_deref().unwrap_or("unknown"))?;
+        writeln!(f, "backends:   {}", list(&self.features))?;
+        writeln!(f, "target:     {}", self.target)?;
+        writeln!(f, "profile:    {}", self.profile)?;
+        writeln!(f, "compiler:   {}", self.rustc)?;
+        write!(f, "guarantees: {}", list(&self.guarantees))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_note_says_the_same_as_the_code() {
+        assert_eq!(Identity::parse(dormant::BuildInfo::json()), Ok(Identity::default()));
+    }
+
+    #[test]
+    fn another_schema_is_refused() {
+        let text = dormant::BuildInfo::json().replacen("\"schema\":1", "\"schema\":2", 1);
+        assert!(Identity::parse(&text).unwrap_err().contains("schema 2"));
+    }
+
+    #[test]
+    fn a_field_that_is_not_known_yet_is_no_obstacle() {
+        let text = dormant::BuildInfo::json().replacen('{', "{\"later\":[1],", 1);
+        assert!(Identity::parse(&text).is_ok());
     }
 }

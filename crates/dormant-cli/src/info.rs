@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::cli::InfoArgs;
 use crate::failure::Failure;
-use crate::identity::Build;
+use crate::identity::Identity;
 use crate::output::Output;
 use crate::size::Bytes;
 use crate::table::{Lean, Table};
 
 #[derive(Debug, Serialize)]
 struct Info {
-    build: Build,
+    build: Identity,
     backends: Vec<BackendInfo>,
 }
 
@@ -51,7 +51,7 @@ struct DeviceState {
 /// Shows it all. A driver that is missing is no failure.
 pub(crate) fn run(args: &InfoArgs, output: &mut Output) -> bool {
     let info =
-        Info { build: Build::default(), backends: Backend::compiled_in().map(ask).collect() };
+        Info { build: Identity::default(), backends: Backend::compiled_in().map(ask).collect() };
     if args.json {
         output.json(&info);
     } else {

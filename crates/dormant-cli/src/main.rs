@@ -8,6 +8,7 @@ mod demo;
 mod failure;
 mod identity;
 mod info;
+mod inspect;
 mod output;
 mod pattern;
 mod progress;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::BenchRank(args) => bench::rank::run(args, &mut output),
         Command::Demo(args) => demo::run(args, &mut output),
         Command::Info(args) => info::run(args, &mut output),
+        Command::Inspect(args) => inspect::run(args, &mut output),
         Command::Run(args) => return run::run(args),
     };
     match output.finish() {

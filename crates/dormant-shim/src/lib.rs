@@ -18,6 +18,9 @@ use dormant_interpose::{Instance, Resolved, loaded};
 #[used]
 static FEATURES: [&str; 1] = ["TMS_INIT_ENABLE_DISK_BACKUP"];
 
+// What this file is, for `dormant inspect`; it has no backend and no engine.
+dormant_identity::note!(&[], &[]);
+
 /// What answers where no library could be loaded; the number of `DORMANT_STATUS_NO_DRIVER`.
 const NO_DRIVER: i32 = 14;
 

@@ -9,7 +9,7 @@ use super::floors::Floors;
 use super::machine::Machine;
 use super::samples::Summary;
 use crate::failure::Failure;
-use crate::identity::Build;
+use crate::identity::Identity;
 
 /// What came of a case.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) enum Found {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) ok: bool,
-    pub(crate) build: Build,
+    pub(crate) build: Identity,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) machine: Option<Machine>,
     #[serde(skip_serializing_if = "Option::is_none")]

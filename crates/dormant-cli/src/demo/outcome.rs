@@ -4,7 +4,7 @@ use dormant::DeviceInfo;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::identity::Build;
+use crate::identity::Identity;
 
 /// All that was found. What was not reached is left out.
 #[derive(Debug, Default, Serialize)]
@@ -28,7 +28,7 @@ pub(crate) struct Outcome {
     pub(crate) problems: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Failure>,
-    pub(crate) build: Build,
+    pub(crate) build: Identity,
 }
 
 #[derive(Debug, Serialize)]

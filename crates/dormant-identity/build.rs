@@ -1,17 +1,27 @@
-//! Bakes the build's identity in: the commit, and whether the sources differ from it.
+//! Bakes the build's identity in: the commit, whether the sources differ from it, and a hash of
+//! the sources themselves.
 //!
-//! Both come from `git` at build time and from nowhere else. They are `unknown` where git cannot
-//! be asked, and where the repository it finds is not this workspace's own (a copy of this
+//! The first two come from `git` at build time and from nowhere else. They are `unknown` where git
+//! cannot be asked, and where the repository it finds is not this workspace's own (a copy of this
 //! package within somebody else's repository). A repository made around sources that had none is
-//! noticed at their next change.
+//! noticed at their next change. The hash needs no git.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use sha2::{Digest as _, Sha256};
 
 /// What `dirty` speaks of, from the workspace's root: all that the programs are made of, and what
 /// git overlooks. This script runs again for exactly these, or the flag could go stale.
 const SOURCES: [&str; 5] = ["Cargo.toml", "Cargo.lock", ".gitignore", "crates", "backends"];
+
+/// Folders that hold what was made, not what it was made of.
+const MADE: [&str; 2] = ["target", "__pycache__"];
 
 /// Variables by which a caller, a hook for one, points git at a repository of its own.
 const FOREIGN: [&str; 7] = [
@@ -33,7 +43,8 @@ fn main() {
             println!("cargo::rerun-if-changed={}", root.join(source).display());
         }
     }
-    let identity = root.and_then(|root| identity(&root));
+    let identity = root.as_deref().and_then(identity);
+    let source = root.as_deref().and_then(|root| source_hash(root).ok());
     let (commit, dirty) = match &identity {
         Some((commit, true)) => (commit.as_str(), "true"),
         Some((commit, false)) => (commit.as_str(), "false"),
@@ -41,6 +52,8 @@ fn main() {
     };
     println!("cargo::rustc-env=DORMANT_BUILD_COMMIT={commit}");
     println!("cargo::rustc-env=DORMANT_BUILD_DIRTY={dirty}");
+    println!("cargo::rustc-env=DORMANT_BUILD_SOURCE={}", source.as_deref().unwrap_or("unknown"));
+    println!("cargo::rustc-env=DORMANT_BUILD_RUSTC={}", rustc());
     for (name, from) in [("DORMANT_BUILD_TARGET", "TARGET"), ("DORMANT_BUILD_PROFILE", "PROFILE")] {
         let value = std::env::var(from).unwrap_or_else(|_| String::from("unknown"));
         println!("cargo::rustc-env={name}={value}");
@@ -51,7 +64,7 @@ fn main() {
 fn workspace() -> Option<PathBuf> {
     let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?).canonicalize().ok()?;
     let root = package.parent()?.parent()?;
-    (package == root.join("crates").join("dormant")).then(|| root.to_owned())
+    (package == root.join("crates").join("dormant-identity")).then(|| root.to_owned())
 }
 
 /// The commit, and whether the sources differ from it.
@@ -61,7 +74,7 @@ fn identity(root: &Path) -> Option<(String, bool)> {
         return None;
     }
     watch_repository(root)?;
-    git(root, ["ls-files", "--error-unmatch", "--", "crates/dormant/build.rs"])?;
+    git(root, ["ls-files", "--error-unmatch", "--", "crates/dormant-identity/build.rs"])?;
     let commit = git(root, ["rev-parse", "--verify", "HEAD^{commit}"])?;
     if !matches!(commit.len(), 40 | 64) || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
@@ -109,4 +122,53 @@ fn git<S: AsRef<OsStr>>(root: &Path, arguments: impl IntoIterator<Item = S>) -> 
     let output = command.output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim_end().to_owned())
+}
+
+/// The hash over all sources: of a list in the format of `sha256sum`, sorted by path. Hidden
+/// files and what is made in building do not count, nor do symbolic links.
+fn source_hash(root: &Path) -> io::Result<String> {
+    let mut files = BTreeMap::new();
+    for source in SOURCES {
+        if !source.starts_with('.') {
+            list(root, &root.join(source), &mut files)?;
+        }
+    }
+    let mut listing = Vec::new();
+    for (name, path) in files {
+        listing.extend_from_slice(hex(&fs::read(path)?).as_bytes());
+        listing.extend_from_slice(b"  ");
+        listing.extend_from_slice(&name);
+        listing.push(b'\n');
+    }
+    Ok(format!("sha256:{}", hex(&listing)))
+}
+
+/// Adds the regular files at and below a path, by their paths from the root.
+fn list(root: &Path, path: &Path, files: &mut BTreeMap<Vec<u8>, PathBuf>) -> io::Result<()> {
+    let kind = fs::symlink_metadata(path)?.file_type();
+    if kind.is_file() {
+        let name = path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes().to_vec();
+        files.insert(name, path.to_owned());
+    } else if kind.is_dir() {
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if !name.as_bytes().starts_with(b".") && !MADE.iter().any(|made| name == *made) {
+                list(root, &entry.path(), files)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The compiler, as it calls itself.
+fn rustc() -> String {
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(compiler).arg("--version").stdin(Stdio::null()).output();
+    let text = output.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    text.map_or_else(|| "rustc unknown".to_owned(), |text| text.trim().to_owned())
 }
