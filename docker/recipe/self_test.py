@@ -17,7 +17,7 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 SITE = Path(sysconfig.get_path("purelib"))
 PROGRAM = Path(sysconfig.get_path("scripts")) / "dormant"
@@ -78,8 +78,7 @@ def run(
         env=clean,
         cwd="/tmp",
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         check=False,
         **identity,
@@ -151,12 +150,13 @@ def identities_are_as_wanted(wanted: Wanted) -> None:
 def suite_holds(wanted: Wanted, user: Optional[int]) -> None:
     """Runs the conformance suite in the installed library, on the vendor's stand-in."""
     soname, variable = DRIVERS[wanted.backend]
+    command = [str(PROGRAM), "verify", "--backend", wanted.backend, "--alone", "--wait", "0"]
+    command += ["--expect-commit", wanted.commit, "--expect-source", wanted.source]
     for state in wanted.environments():
         stand_in = {variable: str(wanted.parts / "lib" / soname)}
         simulated = {"DORMANT_SIM_DEVICES": "2", "DORMANT_SIM_CAPACITY": "128MiB"}
         said = expect(
-            [str(PROGRAM), "verify", "--backend", wanted.backend, "--alone", "--wait", "0"]
-            + ["--expect-commit", wanted.commit, "--expect-source", wanted.source],
+            command,
             user,
             {**stand_in, **simulated, **state},
         )
