@@ -43,6 +43,10 @@ class Job:
 class Engine(Protocol):
     """A program that builds images."""
 
+    @staticmethod
+    def is_here() -> bool:
+        """Return whether it can be run."""
+
     def build(self, job: Job) -> None:
         """Build an image."""
 
@@ -55,6 +59,11 @@ class Engine(Protocol):
 
 class Buildah:
     """`buildah`; where it may not make namespaces, BUILDAH_ISOLATION=chroot helps."""
+
+    @staticmethod
+    def is_here() -> bool:
+        """Return whether it can be run."""
+        return shutil.which("buildah") is not None
 
     def build(self, job: Job) -> None:
         """Build an image."""
@@ -83,6 +92,14 @@ class Buildah:
 class Docker:
     """`docker buildx`, with a builder that sees the engine's own images."""
 
+    @staticmethod
+    def is_here() -> bool:
+        """Return whether it can be run; docker's program may be here alone."""
+        if shutil.which("docker") is None:
+            return False
+        asked = subprocess.run(["docker", "buildx", "inspect"], capture_output=True, check=False)
+        return asked.returncode == 0
+
     def build(self, job: Job) -> None:
         """Build an image."""
         command = ["docker", "buildx", "build", *job.options(), "--load", "--provenance=false"]
@@ -110,11 +127,13 @@ ENGINES: dict[str, type[Buildah] | type[Docker]] = {"docker": Docker, "buildah":
 
 
 def engine(name: str | None) -> Engine:
-    """Return the engine of that name, or the first that is here."""
+    """Return the engine of that name, or the first that can be run here."""
     for candidate in [name] if name else ENGINES:
-        if shutil.which(candidate):
+        if ENGINES[candidate].is_here():
             return ENGINES[candidate]()
-    raise ImagesError(f"{name or ' and '.join(ENGINES)} cannot be found")
+    missing = {"docker": "docker with buildx and its engine", "buildah": "buildah"}
+    wanted = [missing[candidate] for candidate in ([name] if name else ENGINES)]
+    raise ImagesError(f"this needs {' or '.join(wanted)}, which cannot be run here")
 
 
 def _run(command: list[str]) -> None:

@@ -64,7 +64,7 @@ class Wanted:
 
 
 def run(
-    command: list[str], user: Optional[int] = None, env: Optional[dict[str, str]] = None
+    command: list[str], user: int | None = None, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command, as another user if there is one, with nothing of ours in its environment."""
     own = ("DORMANT_", "TMS_", "LD_", "PYTHON")
@@ -85,9 +85,7 @@ def run(
     )
 
 
-def expect(
-    command: list[str], user: Optional[int] = None, env: Optional[dict[str, str]] = None
-) -> str:
+def expect(command: list[str], user: int | None = None, env: dict[str, str] | None = None) -> str:
     """Runs a command that is to succeed, and gives what it wrote."""
     done = run(command, user, env)
     if done.returncode != 0:
@@ -147,7 +145,7 @@ def identities_are_as_wanted(wanted: Wanted) -> None:
         raise Failed(f"{LIBRARY}, {DROP_IN_LIBRARY} and {LINKED} are not the same library")
 
 
-def suite_holds(wanted: Wanted, user: Optional[int]) -> None:
+def suite_holds(wanted: Wanted, user: int | None) -> None:
     """Runs the conformance suite in the installed library, on the vendor's stand-in."""
     soname, variable = DRIVERS[wanted.backend]
     command = [str(PROGRAM), "verify", "--backend", wanted.backend, "--alone", "--wait", "0"]
@@ -163,7 +161,7 @@ def suite_holds(wanted: Wanted, user: Optional[int]) -> None:
         print(f"{named(user)}: verify {' '.join(state.values())}: {last_line(said)}", flush=True)
 
 
-def seed_ends_well(wanted: Wanted, user: Optional[int]) -> None:
+def seed_ends_well(wanted: Wanted, user: int | None) -> None:
     """Runs the case that this project grew from, under each file that can be preloaded."""
     programs = sorted((wanted.parts / "bin").iterdir())
     if not programs:
@@ -184,7 +182,7 @@ def seed_ends_well(wanted: Wanted, user: Optional[int]) -> None:
                 print(f"{named(user)}: {program.name} under {preloaded.name}: {said}", flush=True)
 
 
-def packages_are_usable(user: Optional[int]) -> None:
+def packages_are_usable(user: int | None) -> None:
     """Holds that the program answers, that Python finds both packages, and that pip is content."""
     expect([str(PROGRAM), "info"], user)
     expect(["dormant", "info"], user)
@@ -193,7 +191,7 @@ def packages_are_usable(user: Optional[int]) -> None:
     expect([sys.executable, "-m", "pip", "check", "--disable-pip-version-check"], user)
 
 
-def named(user: Optional[int]) -> str:
+def named(user: int | None) -> str:
     """Who that is."""
     return "as root" if user is None else f"as user {user}"
 
