@@ -1,0 +1,1 @@
+"""What the programs in `docker/` share; Python's standard library only."""
