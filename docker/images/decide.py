@@ -98,7 +98,9 @@ def decide(
         case NotThere():
             if may_publish:
                 return _rebuild(wanted, "none is released")
-            return _stop("none is released, so there is nothing to overlay, and no right to publish")
+            return _stop(
+                "none is released, so there is nothing to overlay, and no right to publish"
+            )
         case Released():
             return _decide_released(wanted, found, name, forced=forced, may_publish=may_publish)
 
@@ -110,8 +112,8 @@ def _decide_released(
         return _stop(f"{name.at(found.digest)} has no platform at all")
     if len(set(found.platforms.values())) > 1:
         mixed = "; ".join(
-            f"{platform} is of {labels.inputs or 'no inputs label'}, {labels.revision or 'no commit'}"
-            for platform, labels in sorted(found.platforms.items())
+            f"{platform}: inputs {of.inputs}, recipe {of.recipe}, commit {of.revision}"
+            for platform, of in sorted(found.platforms.items())
         )
         words = f"the released platforms were made from different things: {mixed}"
         if forced and may_publish:
@@ -160,7 +162,9 @@ def _differences(wanted: Wanted, found: Released, labels: Labels) -> list[str]:
 def _rebuild(wanted: Wanted, why: str) -> Decision:
     if wanted.unresolved:
         names = ", ".join(wanted.unresolved)
-        return _stop(f"{why}; but a build is impossible: no digest is known of {names} (docker/lock)")
+        return _stop(
+            f"{why}; but a build is impossible: no digest is known of {names} (docker/lock)"
+        )
     return Decision(Verdict.REBUILD, why)
 
 

@@ -1,4 +1,4 @@
-"""The content hash of all that feeds an image: one function for every image, so none is left out."""
+"""The content hash of all that feeds an image: one function the same function for every image."""
 
 import hashlib
 import json
@@ -127,7 +127,9 @@ def _entry(file: Path) -> str:
     if stat.S_ISLNK(mode):
         return _line("120000", os.fsencode(os.readlink(file)))
     if not stat.S_ISREG(mode):
-        raise ImagesError(f"{file}: neither a file nor a symbolic link (submodules are not counted)")
+        raise ImagesError(
+            f"{file}: neither a file nor a symbolic link (submodules are not counted)"
+        )
     return _line("100755" if mode & stat.S_IXUSR else "100644", file.read_bytes())
 
 

@@ -1,18 +1,13 @@
 """`docker/pins.toml`: the variant table and every pinned input, read strictly."""
 
 import re
-import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from images.errors import ImagesError
 from images.reference import Reference
-
-if sys.version_info < (3, 11):
-    raise SystemExit("the programs in docker/ need Python 3.11 or newer")
-
-import tomllib
 
 PINS = "docker/pins.toml"
 IMAGES = ("cuda", "rocm")
@@ -86,7 +81,7 @@ class Pins:
 
 
 def load_pins(root: Path) -> Pins:
-    """Read the file below the repository's root; whatever is missing, odd or unknown is an error."""
+    """Read the file below the repository's root; what is missing or unknown is an error."""
     path = root / PINS
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))

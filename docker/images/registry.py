@@ -66,7 +66,9 @@ class Registry:
         """Return the digests that a reference stands for now."""
         top = self.manifest(reference)
         if top.is_index:
-            return Image(top.digest, _platforms(top, reference))
+            if not (platforms := _platforms(top, reference)):
+                raise Unreachable(f"{reference}: an index without any platform")
+            return Image(top.digest, platforms)
         config = self._config(reference, top)
         return Image(top.digest, {_platform(config, str(reference)): top.digest})
 
@@ -79,7 +81,10 @@ class Registry:
         found = {}
         for platform, digest in _platforms(top, reference).items():
             part = Reference(reference.host, reference.repository, digest=digest)
-            manifest = self.manifest(part)
+            try:
+                manifest = self.manifest(part)
+            except Absent as error:
+                raise Unreachable(f"{reference}: its {platform} is not there: {error}") from error
             if manifest.is_index:
                 raise Unreachable(f"{part}: an index inside an index")
             found[platform] = _labels(self._config(part, manifest))
@@ -107,7 +112,10 @@ class Registry:
         digest = config.get("digest") if isinstance(config, dict) else None
         if not isinstance(digest, str):
             raise Unreachable(f"{reference}: the manifest names no configuration")
-        body, _ = self._get(reference, f"blobs/{digest}", "*/*")
+        try:
+            body, _ = self._get(reference, f"blobs/{digest}", "*/*")
+        except Absent as error:
+            raise Unreachable(f"{reference}: its configuration is not there: {error}") from error
         found = "sha256:" + hashlib.sha256(body).hexdigest()
         if found != digest:
             raise Unreachable(f"{reference}: the configuration is {found}, not {digest}")
@@ -162,7 +170,7 @@ class Registry:
     def fetch(
         self, request: urllib.request.Request, is_local: bool
     ) -> tuple[bytes, http.client.HTTPMessage]:
-        """Open one request; an `HTTPError` is the caller's, all other failures are `Unreachable`."""
+        """Open one request; every failure but `HTTPError` becomes `Unreachable`."""
         proxies = urllib.request.ProxyHandler({} if is_local else None)
         try:
             with urllib.request.build_opener(proxies).open(request, timeout=self.timeout) as answer:
@@ -177,7 +185,9 @@ class Registry:
                 f"{request.full_url}: no answer: {reason or type(reason).__name__}"
             ) from error
         if len(body) > LARGEST or (expected is not None and expected != str(len(body))):
-            raise Unreachable(f"{request.full_url}: an answer of {expected} bytes, not as announced")
+            raise Unreachable(
+                f"{request.full_url}: an answer of {expected} bytes, not as announced"
+            )
         return body, headers
 
 

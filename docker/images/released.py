@@ -21,7 +21,6 @@ def find(registry: Registry, reference: Reference) -> Found:
     try:
         digest, platforms = registry.labels(reference)
     except Absent:
-        # Only of the name itself: a part that is missing is no answer, see below.
         return NotThere()
     except Denied as error:
         return NotAllowed(str(error))

@@ -36,9 +36,7 @@ def source_hash_at(repository: Path, commit: str) -> str:
     return _digest(((path, contents[blob]) for path, blob in blobs.items()), f"commit {commit}")
 
 
-def tree_at(
-    repository: Path, commit: str, paths: Iterable[str]
-) -> Iterator[tuple[str, str, str]]:
+def tree_at(repository: Path, commit: str, paths: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """Yield mode, blob and path of each file that a commit has below `paths`."""
     known = git(repository, "cat-file", "-e", f"{commit}^{{commit}}", check=False)
     if known.returncode != 0:

@@ -88,7 +88,9 @@ def _token(request: urllib.request.Request, reference: Reference, fetch: Fetch) 
         answer = json.loads(body)
     except ValueError as error:
         raise Unreachable(f"{reference}: its token service does not answer JSON") from error
-    token = (answer.get("token") or answer.get("access_token")) if isinstance(answer, dict) else None
+    token = (
+        (answer.get("token") or answer.get("access_token")) if isinstance(answer, dict) else None
+    )
     if not isinstance(token, str):
         raise Unreachable(f"{reference}: its token service gave no token")
     return token
