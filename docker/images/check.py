@@ -75,6 +75,10 @@ def _repository(asked: argparse.Namespace) -> _Answer:
     differences = [] if asked.evidence else recipes.differences(asked.root, pins)
     records = evidence.load(asked.root)
     rows, others = evidence.table(pins, records), list(evidence.of_no_row(pins, records))
-    said = {"commit": pins.commit, "evidence": [row.as_dict() for row in rows], "others": others}
+    said: dict[str, object] = {
+        "commit": pins.commit,
+        "evidence": [row.as_dict() for row in rows],
+        "others": others,
+    }
     table = [f"evidence for {pins.commit}:", *evidence.lines(rows, others)]
     return _Answer(said, table, differences)

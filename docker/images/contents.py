@@ -173,10 +173,10 @@ def _within(found: Contents) -> Iterator[str]:
     for kind in ("library", "shim", "program"):
         if kind not in found.natives:
             yield f"there is no {kind}"
-    first = {**found.natives.get("program", {}), **found.natives.get("library", {})}
+    first = {**found.natives.get("library", {}), **found.natives.get("program", {})}
     if not first:
         return
-    path, truth = first.popitem()
+    path, truth = next(iter(first.items()))
     if truth.commit is None:
         yield f"{path} is of an unknown commit"
     if truth.dirty:
