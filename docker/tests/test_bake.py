@@ -33,7 +33,7 @@ def test_all_rows_of_an_image_take_one_builder(root: Path) -> None:
     for block in re.findall(r'^target "((?:cuda|rocm)-.*?)^\}', text, re.M | re.S):
         image = block.partition("-")[0]
         assert f'"dormant-builder" = "target:builder-{image}"' in block
-        assert f'dockerfile = "docker/Dockerfile.{image}"' in block
+        assert f'dockerfile = "Dockerfile.{image}"' in block
     assert text.count('BACKEND = "cuda"') == text.count('BACKEND = "hip"') == 1
 
 
@@ -63,17 +63,28 @@ def test_values_of_one_build(repository: Repository) -> None:
         for name in ("cuda-13.0", "rocm-7.2")
     ]
     text = bake_values(repository.pins, rows, version(repository.root), "c", "s")
-    expected = {"EXPECT_COMMIT": "c", "EXPECT_SOURCE": "s"}
-    shared = {"REVISION": "c", "VERSION": "0.1.0"}
+    shared = {"VERSION": "0.1.0", "EXPECT_COMMIT": "c", "EXPECT_SOURCE": "s"}
     assert json.loads(text)["target"] == {
-        "builder-cuda": {"args": expected},
-        "builder-rocm": {"args": expected},
         "cuda-13-0": {"args": {"INPUTS": "i cuda-13.0", "RECIPE": "r cuda-13.0", **shared}},
         "rocm-7-2": {"args": {"INPUTS": "i rocm-7.2", "RECIPE": "r rocm-7.2", **shared}},
     }
     # Each of them is empty in the bake file, so that nothing is said twice.
     empty = re.findall(r'([A-Z_]+) = ""', bake_file(repository.pins, repository.lock))
-    assert set(empty) == {*expected, *shared, "INPUTS", "RECIPE"}
+    assert set(empty) == {*shared, "INPUTS", "RECIPE", "SOURCE_URL"}
+
+
+@pytest.mark.parametrize("image", ["builder", "cuda", "rocm"])
+def test_the_dockerfiles_take_the_arguments(root: Path, image: str) -> None:
+    dockerfile = root / f"docker/Dockerfile.{image}"
+    if not dockerfile.exists():
+        pytest.skip(f"{dockerfile.name} is not there: its arguments are NOT checked")
+    taken = set(re.findall(r"^ARG (\w+)", dockerfile.read_text(encoding="utf-8"), re.M))
+    text = (root / BAKE).read_text(encoding="utf-8")
+    blocks = re.findall(rf'^target "{image}-.*?^}}', text, re.M | re.S)
+    assert blocks
+    for block in blocks:
+        given = set(re.findall(r"^    ([A-Z_]+) = ", block, re.M))
+        assert given <= taken, f"not taken: {given - taken}"
 
 
 def test_a_workspace_without_a_version(repository: Repository) -> None:

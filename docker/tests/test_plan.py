@@ -28,15 +28,13 @@ class Case:
         self.repository, self.fake, self.capsys = repository, fake, capsys
         self.err = ""
 
-    def release(self, variant: str, *platforms: str, **changes: str | None) -> str:
+    def release(self, variant: str, *platforms: str) -> str:
         found = self.repository.inputs(variant)
-        labels: dict[str, str | None] = {
+        of: dict[str, str] | None = {
             LABEL_INPUTS: found.inputs,
             LABEL_RECIPE: found.recipe,
             LABEL_REVISION: COMMIT,
         }
-        labels |= {LABEL_INPUTS: changes["inputs"]} if "inputs" in changes else {}
-        of = {key: value for key, value in labels.items() if value is not None}
         name = f"o/dormant-{variant.partition('-')[0]}"
         wanted = platforms or self.repository.pins.variant(variant).platforms
         digest = self.fake.release(name, variant, dict.fromkeys(wanted, of))
@@ -181,7 +179,7 @@ def test_outputs_for_github(case: Case, tmp_path: Path) -> None:
     assert (found["overlay"], found["stop"], found["before"]) == ([], [], 1)
     target = json.loads(values.read_text())["target"]["cuda-13-0"]["args"]
     head = case.repository.git("rev-parse", "HEAD")
-    assert (target["INPUTS"], target["REVISION"]) == (found["rebuild"][0]["inputs"], head)
+    assert (target["INPUTS"], target["EXPECT_COMMIT"]) == (found["rebuild"][0]["inputs"], head)
 
 
 def test_outputs_for_one_variant_are_one_line_each(case: Case, tmp_path: Path) -> None:
