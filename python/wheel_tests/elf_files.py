@@ -40,16 +40,22 @@ def packed(notes: list[Note], unit: int = 4) -> bytes:
     return data
 
 
-def write(
-    path: Path,
+def write(path: Path, *notes: Note, **how: Any) -> Path:
+    """Writes a file with these notes, as :func:`content` makes it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content(*notes, **how))
+    return path
+
+
+def content(
     *notes: Note,
     machine: int = 62,
     unit: int = 4,
     segment: bool = True,
     section: bool = True,
     rest: bytes = b"",
-) -> Path:
-    """Writes a file with these notes, which a segment, a section or both show."""
+) -> bytes:
+    """A file with these notes, which a segment, a section or both show."""
     content = packed(list(notes), unit)
     start = 64 + 56
     names = b"\0.note.dormant\0.shstrtab\0"
@@ -75,6 +81,4 @@ def write(
     table = b"\0" * 64
     table += struct.pack("<IIQQQQIIQQ", 1, 7, 2, start, start, len(content), 0, 0, unit, 0)
     table += struct.pack("<IIQQQQIIQQ", 15, 3, 0, 0, start + len(content), len(names), 0, 0, 1, 0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(header + program + content + names + table + rest)
-    return path
+    return header + program + content + names + table + rest

@@ -79,16 +79,17 @@ def _segments(data: bytes) -> list[tuple[int, ...]]:
     return [struct.unpack_from("<IIQQQQQQ", data, start + i * size) for i in range(count)]
 
 
-def _content(path: Path) -> bytes:
-    data = path.read_bytes()
+def _hold(data: bytes, name: str) -> None:
     if data[:6] != b"\x7fELF\x02\x01" or len(data) < 64:
-        raise ElfError(f"{path.name} is not a little-endian 64-bit ELF file")
-    return data
+        raise ElfError(f"{name} is not a little-endian 64-bit ELF file")
 
 
-def notes(path: Path) -> list[Note]:
-    """The notes of a file of any 64-bit little-endian processor, stripped or not."""
-    data = _content(path)
+def notes(data: bytes, name: str) -> list[Note]:
+    """The notes of a file of any 64-bit little-endian processor, stripped or not.
+
+    ``data`` is its content; ``name`` is for errors.
+    """
+    _hold(data, name)
     try:
         found = [
             _notes(data[s[2] : s[2] + s[5]], s[7]) for s in _segments(data) if s[0] == _PT_NOTE
@@ -101,7 +102,7 @@ def notes(path: Path) -> list[Note]:
                 if s.kind == _NOTE
             ]
     except (struct.error, IndexError, ValueError) as error:
-        raise ElfError(f"{path.name} is damaged: {error}") from error
+        raise ElfError(f"{name} is damaged: {error}") from error
     return [note for some in found for note in some]
 
 
@@ -137,7 +138,8 @@ def _needed_versions(data: bytes, section: _Section, strings: bytes) -> Iterator
 
 def read(path: Path) -> Elf:
     """Reads a program or a shared library."""
-    data = _content(path)
+    data = path.read_bytes()
+    _hold(data, path.name)
     (number,) = struct.unpack_from("<H", data, 0x12)
     if number not in _MACHINES:
         raise ElfError(f"{path.name} is for a processor that no wheel is built for ({number})")

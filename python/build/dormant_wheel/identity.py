@@ -70,6 +70,10 @@ class Identity:
         """Commit and source in words."""
         return origin(self.commit, self.dirty, self.source)
 
+    def wheel_version(self) -> str:
+        """The version of a wheel that has nothing else in it."""
+        return local_version(self.version, self.commit, self.dirty, self.source, self.features)
+
 
 @dataclass(frozen=True)
 class Checkout:
@@ -112,6 +116,8 @@ def source_hash(root: Path) -> str:
 def _sources(root: Path) -> Iterable[str]:
     for source in SOURCES:
         top = root / source
+        if not top.exists():
+            raise IdentityError(f"{root} lacks {source}, of which the native files are made")
         if top.is_file() and not top.is_symlink():
             yield source
         elif top.is_dir() and not top.is_symlink():
@@ -174,15 +180,22 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 def note(path: Path) -> Identity:
     """The identity in a native file's note."""
-    found = {each.content for each in elf.notes(path) if (each.owner, each.kind) == (OWNER, KIND)}
+    return note_of(path.read_bytes(), path.name)
+
+
+def note_of(data: bytes, name: str) -> Identity:
+    """The same of a file's content; ``name`` is for errors."""
+    found = {
+        each.content for each in elf.notes(data, name) if (each.owner, each.kind) == (OWNER, KIND)
+    }
     if not found:
-        raise IdentityError(f"{path.name} does not say what it was built from: it has no such note")
+        raise IdentityError(f"{name} does not say what it was built from: it has no such note")
     if len(found) > 1:
-        raise IdentityError(f"{path.name} says twice what it was built from, and not the same")
+        raise IdentityError(f"{name} says twice what it was built from, and not the same")
     try:
         return parse(json.loads(found.pop()))
     except ValueError as error:
-        raise IdentityError(f"{path.name}: {error}") from error
+        raise IdentityError(f"{name}: {error}") from error
 
 
 def parse(said: Any) -> Identity:
