@@ -11,6 +11,8 @@ RUN --mount=type=cache,target=/var/cache/dormant --mount=type=secret,id=ca \
     /recipe/tools /requirements.lock /opt/tools
 
 FROM tools AS checkout
+# The named context, no stage.
+# hadolint ignore=DL3022
 COPY --from=source . /source
 
 # The same for both backends, and so built once.

@@ -60,7 +60,7 @@ def _build(options: argparse.Namespace, root: Path) -> None:
     rust, lock = _taken(builder, lock, pins.rust_image, options.rust_image)
     for variant in variants:
         base, known = _taken(builder, lock, variant.base, options.base)
-        wheels = _wheels(builder, root, source, variant, rust, options)
+        wheels = options.builder_image or _wheels(builder, root, source, variant, rust, options)
         inputs = inputs_of(root, pins, known, variant, source_commit=source.commit)
         tag = options.tag or f"localhost/dormant:{variant.name}"
         labels = {}
@@ -206,6 +206,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--source-url", metavar="URL", default="", help="for the label: where the sources are")
     add("--base", metavar="IMAGE", help="a local image as the base; a label says so")
     add("--rust-image", metavar="IMAGE", help="the same for the image with the toolchain")
+    add("--builder-image", metavar="IMAGE", help="the wheels and parts, made before")
     add("--secret-ca", metavar="FILE", type=Path, help="certificates to trust while building")
     add("--tag", metavar="NAME", help="the image's name; default: localhost/dormant:VARIANT")
     add("--push", action="store_true", help="push it, and print name@digest")
@@ -215,6 +216,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--tag is for one variant")
     if options.push and not options.tag:
         parser.error("--push needs --tag")
-    if options.push and (options.base or options.rust_image):
-        parser.error("an image that is built on a stand-in is not pushed")
+    if options.push and (options.base or options.rust_image or options.builder_image):
+        parser.error("an image of parts that the pins do not name is not pushed")
     return options

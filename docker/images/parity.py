@@ -14,6 +14,7 @@ OWN_LABELS = (
     "org.dormant.backend",
     "org.opencontainers.image.base.name",
     "org.opencontainers.image.base.digest",
+    "org.dormant.base-stand-in",
 )
 """Labels in which a vendor's image is its own."""
 
