@@ -19,6 +19,7 @@ from pathlib import Path
 
 from images import contents, evidence, layers, parity, recipes
 from images.errors import ImagesError
+from images.locked import load_lock
 from images.pins import load_pins
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +75,8 @@ def _repository(asked: argparse.Namespace) -> _Answer:
     pins = load_pins(asked.root)
     differences = [] if asked.evidence else recipes.differences(asked.root, pins)
     records = evidence.load(asked.root)
-    rows, others = evidence.table(pins, records), list(evidence.of_no_row(pins, records))
+    rows = evidence.table(pins, load_lock(asked.root), records)
+    others = list(evidence.of_no_row(pins, records))
     said: dict[str, object] = {
         "commit": pins.commit,
         "evidence": [row.as_dict() for row in rows],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from images.errors import ImagesError
+from images.locked import Lock
 from images.pins import Pins, Variant
 from images.reference import Reference
 
@@ -105,7 +106,7 @@ def _record(file: str, said: dict[str, Any]) -> Record:
         raise ImagesError(f"{file} is no whole record: {error!r}") from error
 
 
-def table(pins: Pins, records: list[Record]) -> list[Row]:
+def table(pins: Pins, lock: Lock, records: list[Record]) -> list[Row]:
     """What there is for each variant and platform."""
     rows = [Row(variant, p) for variant in pins.variants for p in variant.platforms]
     for row in rows:
@@ -115,7 +116,7 @@ def table(pins: Pins, records: list[Record]) -> list[Row]:
             if reason := _not_counted(record, row, pins):
                 row.others.append(f"{record.file}: {reason}")
                 continue
-            strength = _strength(record, row)
+            strength = _strength(record, row, lock)
             if STRENGTHS.index(strength) < STRENGTHS.index(row.evidence):
                 row.evidence, row.records = strength, []
             if strength == row.evidence:
@@ -135,21 +136,26 @@ def _not_counted(record: Record, row: Row, pins: Pins) -> str | None:
     return None if record.passed else "did not pass"
 
 
-def _strength(record: Record, row: Row) -> str:
-    if record.stand_in_driver or not is_base(record.base, row.variant.base):
+def _strength(record: Record, row: Row, lock: Lock) -> str:
+    if record.stand_in_driver or not is_base(record.base, row.variant.base, row.platform, lock):
         return STAND_IN
     return OVERLAID if record.overlaid else BUILT
 
 
-def is_base(said: str | None, pinned: str) -> bool:
-    """Whether what an image was built on is the base that the pins name."""
-    if said is None:
+def is_base(said: str | None, pinned: str, platform: str, lock: Lock) -> bool:
+    """Whether what an image was built on is the base that pins and lock name.
+
+    A stand-in may have the base's name, so the digest decides: the tag's, or the platform's.
+    """
+    entry = lock.get(pinned)
+    if said is None or entry is None:
         return False
     try:
         base, wanted = Reference.parse(said), Reference.parse(pinned)
     except ImagesError:
         return False
-    return (base.name, base.tag) == (wanted.name, wanted.tag)
+    digests = {entry.digest, entry.platforms.get(platform)} - {None}
+    return (base.name, base.tag) == (wanted.name, wanted.tag) and base.digest in digests
 
 
 def of_no_row(pins: Pins, records: list[Record]) -> Iterator[str]:

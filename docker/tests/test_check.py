@@ -25,6 +25,7 @@ from images import recipes
 from images.check import main
 from images.contents import Contents, examine, wanted
 from images.layers import read_image
+from images.locked import Lock
 from images.parity import compare, same_library
 from images.pins import load_pins
 
@@ -85,6 +86,7 @@ def recipe(tmp_path: Path) -> Path:
     rocm = {"maker": "AMD", "others": "NVIDIA", "other": "cuda", "backend": "hip"}
     for name, text in {
         "pins.toml": PINS,
+        "pins.lock.json": Lock().text(),
         "Dockerfile.builder": BUILDER,
         "Dockerfile.cuda": VENDOR.format(
             variant="cuda-13.0", base="docker.io/nvidia/cuda:13.0", **cuda

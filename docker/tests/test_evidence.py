@@ -8,6 +8,7 @@ import pytest
 
 from images import evidence
 from images.errors import ImagesError
+from images.locked import Entry, Lock
 from images.pins import Pins, Variant
 
 COMMIT, SOURCE = "45c0a3705a1b2c3d4e5f60718293a4b5c6d7e8f9", "sha256:" + "5f" * 32
@@ -23,6 +24,8 @@ PINS = Pins(
         Variant("rocm-7.2", "rocm", "hip", "docker.io/rocm/dev:7.2", ("linux/amd64",)),
     ),
 )
+TAG, AMD64 = "sha256:" + "0" * 64, "sha256:" + "1" * 64
+LOCK = Lock({BASE: Entry(TAG, "2026-11-30", None, {"linux/amd64": AMD64, "linux/arm64": None})})
 RECORD: dict[str, Any] = {
     "record": "dormant-verify",
     "schema": 1,
@@ -32,7 +35,7 @@ RECORD: dict[str, Any] = {
     "backend": "cuda",
     "driver": {"version": "13.0", "library": "libcuda.so.1", "stand_in": False},
     "devices": [{"ordinal": 0, "name": "NVIDIA H200"}],
-    "image": {"name": None, "variant": "cuda-13.0", "base": f"{BASE}@sha256:{'0' * 64}"},
+    "image": {"name": None, "variant": "cuda-13.0", "base": f"{BASE}@{TAG}"},
     "overlay": None,
     "host": {"machine": "x86_64"},
     "failures": [],
@@ -54,7 +57,7 @@ def put(root: Path, file: str, **changed: Any) -> str:
 
 
 def rows(root: Path) -> dict[tuple[str, str], evidence.Row]:
-    table = evidence.table(PINS, evidence.load(root))
+    table = evidence.table(PINS, LOCK, evidence.load(root))
     return {(row.variant.name, row.platform): row for row in table}
 
 
@@ -69,11 +72,13 @@ FILE = "docker/evidence/h200.json"
     ("changed", "strength"),
     [
         ({}, "built"),
-        ({"image__base": BASE}, "built"),
+        ({"image__base": f"{BASE}@{AMD64}"}, "built"),
+        ({"image__base": BASE}, "stand-in only"),
+        ({"image__base": f"{BASE}@sha256:{'2' * 64}"}, "stand-in only"),
         ({"overlay": {"wheel": "w.whl", "sha256": "00"}}, "overlaid"),
         ({"driver__stand_in": True}, "stand-in only"),
         ({"image__base": "localhost/stand-in:13.0"}, "stand-in only"),
-        ({"image__base": "docker.io/nvidia/cuda:12.9.1-base-ubuntu24.04"}, "stand-in only"),
+        ({"image__base": f"docker.io/nvidia/cuda:12.9@{TAG}"}, "stand-in only"),
         ({"image__base": "not a name"}, "stand-in only"),
         ({"image__base": None}, "stand-in only"),
         ({"image__base": "localhost/x:1", "overlay": {"wheel": "w"}}, "stand-in only"),
@@ -106,6 +111,14 @@ def test_what_does_not_count(tmp_path: Path, changed: dict[str, Any], reason: st
     assert (row.evidence, row.records, row.others) == ("none", [], [f"{FILE}: {reason}"])
     said = "\n".join(evidence.lines([row], []))
     assert said == f"cuda-13.0  linux/amd64  none\n           not counted: {FILE}: {reason}"
+
+
+def test_a_base_that_nobody_looked_up_is_not_proved(tmp_path: Path) -> None:
+    put(tmp_path, FILE)
+    unresolved = Lock({BASE: Entry(None, None, None, {"linux/amd64": None})})
+    for lock in (unresolved, Lock()):
+        row, *_ = evidence.table(PINS, lock, evidence.load(tmp_path))
+        assert row.evidence == "stand-in only"
 
 
 def test_the_strongest_counts_and_each_platform_has_its_own(tmp_path: Path) -> None:
