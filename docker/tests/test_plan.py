@@ -13,6 +13,7 @@ from small_repository import Repository, resolved
 from images.decide import LABEL_INPUTS, LABEL_RECIPE, LABEL_REVISION
 from images.locked import Lock
 from images.plan import main
+from images.registry import Registry
 from images.sources import source_hash
 
 COMMIT = "c" * 40
@@ -58,7 +59,8 @@ def case(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Case:
-    monkeypatch.setattr("images.registry.Registry.pauses", ())
+    impatient = Registry(timeout=2.0, pauses=())
+    monkeypatch.setattr(Registry, "from_environment", lambda: impatient)
     return Case(repository, fake, capsys)
 
 
