@@ -32,7 +32,8 @@ def test_the_note_is_read_of_any_file(
     file = tmp_path / "file"
     elf_files.write(file, *notes, machine=machine, unit=unit, segment=segment, section=section)
     assert identity.note(file) == SAID
-    assert [(n.owner.encode(), n.kind, n.content) for n in elf.notes(file.read_bytes(), "file")] == notes
+    found = elf.notes(file.read_bytes(), "file")
+    assert [(note.owner.encode(), note.kind, note.content) for note in found] == notes
 
 
 @pytest.mark.parametrize(
