@@ -38,8 +38,6 @@ class Record:
     base: str | None
     overlaid: bool
     platform: str
-    devices: tuple[str, ...]
-    begun: str
 
 
 @dataclass
@@ -99,8 +97,6 @@ def _record(file: str, said: dict[str, Any]) -> Record:
             base=image.get("base"),
             overlaid=said["overlay"] is not None,
             platform=MACHINES.get(machine, machine),
-            devices=tuple(device["name"] for device in said["devices"]),
-            begun=said["begun"],
         )
     except (KeyError, TypeError) as error:
         raise ImagesError(f"{file} is no whole record: {error!r}") from error
