@@ -14,6 +14,10 @@
 //! that other processes use as well, allow some slack; cases that share a device hold
 //! [`exclusive`] while they run.
 //!
+//! [`suite::run`] runs the same cases as a function, in any program, on a device that others use
+//! too: over a [`Limited`] driver, which takes so much memory and no more, and reads what the
+//! program itself has taken.
+//!
 //! # Testing a choreography of your own
 //!
 //! Who sleeps when is the program's business, and it can be tested without a GPU. Three drivers
@@ -77,12 +81,16 @@ use dormant_engine::{Address, Allocation, Config, Engine, Policy};
 pub mod cases;
 pub mod checked;
 pub mod faulty;
+pub mod limited;
 pub mod null;
+mod panics;
 pub mod recording;
+pub mod suite;
 pub mod wrapped;
 
 pub use checked::Checked;
 pub use faulty::Faulty;
+pub use limited::Limited;
 pub use recording::{Call, Recording};
 
 /// A driver under test.
@@ -277,18 +285,18 @@ pub fn run<D: Driver>(name: &str, setup: Option<Setup<D>>, case: impl FnOnce(&Be
 #[macro_export]
 macro_rules! conformance_suite {
     ($setup:path) => {
-        $crate::for_each_case!($crate::conformance_case, $setup);
+        $crate::for_each_case!([$crate::conformance_tests] $setup);
     };
 }
 
-/// One case as a test.
+/// All cases as tests.
 #[macro_export]
 #[doc(hidden)]
-macro_rules! conformance_case {
-    ($setup:path, $area:ident, $case:ident) => {
+macro_rules! conformance_tests {
+    ({ $setup:path } $($area:ident { $($case:ident)* })*) => {$($(
         #[test]
         fn $case() {
             $crate::run(stringify!($case), $setup(), |bench| $crate::cases::$area::$case(bench));
         }
-    };
+    )*)*};
 }

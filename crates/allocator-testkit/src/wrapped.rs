@@ -4,14 +4,18 @@ use std::fmt::Debug;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use allocator_core::any::foreign;
 use allocator_core::{
     Address, Capabilities, Deadline, Device, DeviceInfo, Driver, DriverInfo, Error, Granularity,
     MemoryInfo, Operation, Range, RawStream, Result,
 };
 
+use physical::Handles;
+pub use physical::Physical;
 use request::next_id;
-pub use request::{Physical, Request, Stream};
+pub use request::{Request, Stream};
 
+mod physical;
 mod request;
 
 /// What a wrapper does beside forwarding.
@@ -28,6 +32,19 @@ pub trait Hook: Debug + Send + Sync + 'static {
     /// # Errors
     /// Whatever the caller is to see.
     fn after(&self, request: &Request<'_>, error: Option<&Error>) -> Result<()>;
+
+    /// Which of the driver's devices the caller sees, and how. All as they are, unless a hook says
+    /// otherwise.
+    fn devices(&self, found: Vec<DeviceInfo>) -> Vec<DeviceInfo> {
+        found
+    }
+
+    /// Which reading of a device's memory the caller sees. The driver's own, unless a hook says
+    /// otherwise.
+    fn memory(&self, device: Device, read: MemoryInfo) -> MemoryInfo {
+        let _ = device;
+        read
+    }
 }
 
 /// A driver with a hook around every call but [`Driver::info`].
@@ -35,12 +52,13 @@ pub trait Hook: Debug + Send + Sync + 'static {
 pub struct Wrapped<D: Driver, H: Hook> {
     inner: Arc<D>,
     pub(crate) hook: H,
+    pub(crate) handles: Handles<D::Physical>,
 }
 
 impl<D: Driver, H: Hook> Wrapped<D, H> {
     /// A driver around `inner`, with `hook` around every call.
     pub fn with_hook(inner: impl Into<Arc<D>>, hook: H) -> Self {
-        Self { inner: inner.into(), hook }
+        Self { inner: inner.into(), hook, handles: Handles::default() }
     }
 
     /// The driver inside.
@@ -68,11 +86,14 @@ unsafe impl<D: Driver, H: Hook> Driver for Wrapped<D, H> {
     }
 
     fn devices(&self) -> Result<Vec<DeviceInfo>> {
-        self.call(Request::new(Operation::Devices), |inner| inner.devices())
+        let found = self.call(Request::new(Operation::Devices), |inner| inner.devices())?;
+        Ok(self.hook.devices(found))
     }
 
     fn memory(&self, device: Device) -> Result<MemoryInfo> {
-        self.call(Request::on(Operation::Memory, device), |inner| inner.memory(device))
+        let request = Request::on(Operation::Memory, device);
+        let read = self.call(request, |inner| inner.memory(device))?;
+        Ok(self.hook.memory(device, read))
     }
 
     fn granularity(&self, device: Device) -> Result<Granularity> {
@@ -95,7 +116,7 @@ unsafe impl<D: Driver, H: Hook> Driver for Wrapped<D, H> {
     }
 
     fn enable_peer(&self, from: Device, to: Device) -> Result<()> {
-        let request = Request::on(Operation::EnablePeer, from);
+        let request = Request { devices: &[to], ..Request::on(Operation::EnablePeer, from) };
         self.call(request, |inner| inner.enable_peer(from, to))
     }
 
@@ -123,14 +144,17 @@ unsafe impl<D: Driver, H: Hook> Driver for Wrapped<D, H> {
         let mut request = Request::on(Operation::Create, device);
         (request.bytes, request.handle) = (Some(bytes), Some(id));
         let inner = self.call(request, |inner| inner.create(device, bytes))?;
-        Ok(Physical { id, device, bytes, inner })
+        Ok(self.handles.put(id, device, bytes, inner))
     }
 
     unsafe fn map(&self, range: &Range, offset: u64, physical: &Self::Physical) -> Result<()> {
         let mut request = Request::within(Operation::Map, range, offset, physical.bytes);
         request.handle = Some(physical.id);
-        // SAFETY: the caller's promises are those that the inner driver asks for.
-        self.call(request, |inner| unsafe { inner.map(range, offset, &physical.inner) })
+        self.call(request, |inner| {
+            let handle = self.handles.get(physical).ok_or_else(|| foreign(Operation::Map))?;
+            // SAFETY: the caller's promises are those that the inner driver asks for.
+            unsafe { inner.map(range, offset, &handle) }
+        })
     }
 
     unsafe fn set_access(
@@ -154,7 +178,10 @@ unsafe impl<D: Driver, H: Hook> Driver for Wrapped<D, H> {
 
     fn release(&self, physical: Self::Physical) -> Result<()> {
         let request = Request::of(Operation::Release, &physical);
-        self.call(request, |inner| inner.release(physical.inner))
+        self.call(request, |inner| {
+            let handle = self.handles.take(&physical);
+            inner.release(handle.ok_or_else(|| foreign(Operation::Release))?)
+        })
     }
 
     unsafe fn vacate(&self, range: &mut Range) -> Result<()> {

@@ -26,6 +26,21 @@
 #include <stdlib.h>
 
 /*
+ A case of `dormant_verify` holds.
+ */
+#define DORMANT_CASE_PASSED 0
+
+/*
+ It does not.
+ */
+#define DORMANT_CASE_FAILED 1
+
+/*
+ It was not run.
+ */
+#define DORMANT_CASE_SKIPPED 2
+
+/*
  Contents are undefined after a resume.
  */
 #define DORMANT_POLICY_DISCARD 0
@@ -918,6 +933,12 @@ const char *dormant_build(void);
 const char *dormant_build_info(void);
 
 /*
+ The path of the library file that is in use: of this one, or of the one that has the engine, if that
+ is another. NULL where the loader does not say. Lives for ever.
+ */
+const char *dormant_library_path(void);
+
+/*
  Fills `config` with the settings that hold, or that the first use would take from the environment.
  The directory's text lives until the thread's next call of this.
 
@@ -1288,6 +1309,36 @@ void dormant_torch_free(void *block,
  to it, is a hook of dormant that leads to this engine; bit 1 says so of `hipMalloc`.
  */
 uint32_t dormant_hooks_bound(void);
+
+/*
+ Runs the conformance suite of this build on devices, in engines of its own beside the process's:
+ no block of the caller's is touched. Takes half a minute on a GPU and up to `limit_bytes` of each
+ device's memory (0: 1 GiB), beside what the driver takes for a context, and as much host memory.
+ Others may use the devices meanwhile; with `alone` nobody does, and the device's own reading of
+ free memory has to be right to the byte.
+
+ `backend` is `cuda`, `hip` or `sim`; NULL takes the one that would be opened otherwise. `devices` are the
+ ordinals of one or two. `each` is called for every case as it ends, on this thread, with texts that
+ live as long as the call: area, name, `DORMANT_CASE_...`, milliseconds, and why it failed, else NULL.
+
+ Answers `DORMANT_STATUS_OK` when all cases were run, whatever they found.
+
+ # Safety
+ `backend` is NULL or a text, `devices` an array of `count` ordinals, `each` a function that does
+ not unwind.
+ */
+DormantStatus dormant_verify(const char *backend,
+                             const uint32_t *devices,
+                             size_t count,
+                             uint64_t limit_bytes,
+                             int32_t alone,
+                             void (*each)(const char *area,
+                                          const char *name,
+                                          int32_t outcome,
+                                          uint64_t ms,
+                                          const char *reason,
+                                          void *user),
+                             void *user);
 
 #ifdef __cplusplus
 }  // extern "C"

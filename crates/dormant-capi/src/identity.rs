@@ -1,9 +1,11 @@
 //! Which build this is, and the marker by which other files of ours find this one.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::OnceLock;
 
-use dormant_interpose::{INSTANCE_ABI, Instance, Object, Resolved};
+use dormant_interpose::{INSTANCE_ABI, Instance, Object, Resolved, loaded};
 
 use crate::edge::forward;
 use crate::hooks::HOOKS;
@@ -92,4 +94,24 @@ pub extern "C" fn dormant_build_info() -> *const c_char {
     forward!(dormant_build_info());
     static JSON: OnceLock<std::ffi::CString> = OnceLock::new();
     JSON.get_or_init(|| text::c_string(dormant::BuildInfo::json())).as_ptr()
+}
+
+/// The path of the library file that is in use: of this one, or of the one that has the engine, if that
+/// is another. NULL where the loader does not say. Lives for ever.
+#[unsafe(no_mangle)]
+pub extern "C" fn dormant_library_path() -> *const c_char {
+    forward!(dormant_library_path());
+    static PATH: OnceLock<Option<std::ffi::CString>> = OnceLock::new();
+    let path = PATH.get_or_init(|| {
+        let address: extern "C" fn() -> *const c_char = dormant_library_path;
+        let object = loaded::at(address as *const c_void)?;
+        let name = Path::new(OsStr::from_bytes(object.path.to_bytes()));
+        // The program has no name there: the library may be linked into it.
+        let file = match name.as_os_str() {
+            name if name.is_empty() => std::env::current_exe(),
+            _ => name.canonicalize(),
+        };
+        Some(text::c_path(&file.ok()?))
+    });
+    path.as_ref().map_or(std::ptr::null(), |path| path.as_ptr())
 }

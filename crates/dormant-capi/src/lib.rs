@@ -33,5 +33,6 @@ pub mod tms;
 pub mod torch;
 pub mod transitions;
 mod types;
+pub mod verify;
 
 pub use types::*;

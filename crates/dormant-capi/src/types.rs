@@ -53,6 +53,13 @@ pub enum DormantStatus {
     ChecksumMismatch = 19,
 }
 
+/// A case of `dormant_verify` holds.
+pub const DORMANT_CASE_PASSED: i32 = 0;
+/// It does not.
+pub const DORMANT_CASE_FAILED: i32 = 1;
+/// It was not run.
+pub const DORMANT_CASE_SKIPPED: i32 = 2;
+
 /// Contents are undefined after a resume.
 pub const DORMANT_POLICY_DISCARD: i32 = 0;
 /// Zero at first use and after every resume.

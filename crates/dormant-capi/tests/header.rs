@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 14] = [
     "types",
     "status",
     "identity",
@@ -19,6 +19,7 @@ const MODULES: [&str; 13] = [
     "backups",
     "captures",
     "torch",
+    "verify",
 ];
 
 /// Functions of the GPU runtimes that the library stands in front of.

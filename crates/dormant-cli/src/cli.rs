@@ -10,6 +10,7 @@ use dormant::{Backend, Policy};
 
 use crate::bench::case::{self, Case};
 use crate::size::{self, Size};
+use crate::verify::args::VerifyArgs;
 
 /// The version, and what else identifies the build. The program's name is put before it.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -90,6 +91,9 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Run a program whose GPU allocations can sleep.
     Run(RunArgs),
+    /// Prove on this machine's device that the installed library is the right one and does what it
+    /// promises.
+    Verify(VerifyArgs),
 }
 
 /// Arguments of `dormant demo`.
@@ -223,7 +227,7 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-fn backend_names() -> impl TypedValueParser<Value = Backend> {
+pub(crate) fn backend_names() -> impl TypedValueParser<Value = Backend> {
     PossibleValuesParser::new(Backend::compiled_in().map(Backend::name))
         .try_map(|name| name.parse::<Backend>())
 }

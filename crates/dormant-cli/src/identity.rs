@@ -34,8 +34,25 @@ impl Identity {
     }
 
     /// The commit, or what takes its place.
-    pub(crate) fn commit(&self) -> &str {
+    fn commit(&self) -> &str {
         self.commit.as_deref().unwrap_or("unknown")
+    }
+
+    /// Which build it is, in a few words.
+    pub(crate) fn build(&self) -> String {
+        let changes = if self.dirty == Some(true) { " with changes" } else { "" };
+        let source = self.source.as_deref().unwrap_or("unknown");
+        let source = source.get(..19).unwrap_or(source);
+        format!("{}, commit {}{changes}, sources {source}", self.version, self.commit())
+    }
+
+    /// Whether two files are of one build: of the same sources, whatever they were compiled for.
+    pub(crate) fn same_build(&self, other: &Self) -> bool {
+        let parts = |identity: &Self| {
+            let Self { version, commit, dirty, source, .. } = identity.clone();
+            (version, commit, dirty, source)
+        };
+        parts(self) == parts(other)
     }
 }
 
@@ -87,6 +104,16 @@ mod tests {
     #[test]
     fn the_note_says_the_same_as_the_code() {
         assert_eq!(Identity::parse(dormant::BuildInfo::json()), Ok(Identity::default()));
+    }
+
+    #[test]
+    fn one_build_is_one_build_whatever_it_was_compiled_for() {
+        let one = Identity::default();
+        let mut other = Identity { features: Vec::new(), target: String::new(), ..one.clone() };
+        assert!(one.same_build(&other));
+        other.source = Some("sha256:of other sources".to_owned());
+        assert!(!one.same_build(&other));
+        assert!(other.build().contains("sha256:of other sou"), "{}", other.build());
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod run;
 mod size;
 mod table;
 mod time;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Info(args) => info::run(args, &mut output),
         Command::Inspect(args) => inspect::run(args, &mut output),
         Command::Run(args) => return run::run(args),
+        Command::Verify(args) => verify::run(args, &mut output),
     };
     match output.finish() {
         Ok(()) if well => ExitCode::SUCCESS,

@@ -38,6 +38,7 @@ guarantees! {
     "memory-given-back": "A pause gives the physical memory back to the device.", [
         a_pause_gives_the_memory_back_and_a_resume_takes_it_again
         creating_takes_memory_at_once_and_releasing_gives_it_back
+        the_device_gets_its_memory_back
         a_pause_on_a_full_device_makes_room_for_another_tag
     ];
     "free-while-paused": "A paused block can be freed, and its memory is released once.", [

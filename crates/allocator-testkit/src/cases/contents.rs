@@ -175,8 +175,11 @@ pub fn parts_of_a_block_are_read_and_written<D: Driver>(bench: &Bench<D>) {
 }
 
 /// More chunks than all workers have buffers for.
+pub(crate) const MANY_CHUNKS_BYTES: u64 = 70 * MIB + 11;
+
+/// None is lost, and none takes another's place.
 pub fn a_block_of_many_chunks_keeps_every_byte_over_three_rounds<D: Driver>(bench: &Bench<D>) {
-    let bytes = 70 * MIB + 11;
+    let bytes = MANY_CHUNKS_BYTES;
     let address = bench.filled("w", Policy::Host, bytes, 1);
     for _ in 0..3 {
         pause(bench, "w");

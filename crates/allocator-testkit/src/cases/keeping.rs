@@ -70,11 +70,14 @@ pub fn retained_memory_keeps_every_byte_before_and_after_it_is_registered<D: Dri
     blocks.iter().for_each(|(address, _)| bench.engine.free(*address).expect("free"));
 }
 
+/// So many.
+pub(crate) const SMALL_BLOCKS: u64 = 60;
+
 /// Many blocks that are smaller than a copy may be, in both modes.
 pub fn many_small_blocks_keep_their_own_bytes<D: Driver>(bench: &Bench<D>) {
     for mode in [HostMode::Reclaim, HostMode::Retain] {
         let size = |index: u64| 1 + index * 977 % 5000;
-        let blocks: Vec<_> = (0..60)
+        let blocks: Vec<_> = (0..SMALL_BLOCKS)
             .map(|index| {
                 let seed = u8::try_from(index + 1).expect("few blocks");
                 (filled(bench, host(bench, size(index), mode), size(index), seed), index, seed)
@@ -82,8 +85,9 @@ pub fn many_small_blocks_keep_their_own_bytes<D: Driver>(bench: &Bench<D>) {
             .collect();
         for _ in 0..2 {
             bench.engine.prepare("k", &PrepareOptions::default()).expect("prepare");
-            let sum = (0..60).map(size).sum::<u64>();
-            assert_eq!((pause(bench).copied().blocks, resume(bench).copied().bytes), (60, sum));
+            let sum = (0..SMALL_BLOCKS).map(size).sum::<u64>();
+            let copied = (pause(bench).copied().blocks, resume(bench).copied().bytes);
+            assert_eq!(copied, (SMALL_BLOCKS, sum));
             for (address, index, seed) in &blocks {
                 bench.expect_pattern(*address, size(*index), *seed);
             }

@@ -8,6 +8,7 @@ use dormant_engine::{
 };
 
 use crate::Bench;
+use crate::panics::spawn;
 
 /// The device's memory, taken until it refuses a single granule. A full device may still read
 /// some bytes as free that it gives to nobody (128 MiB on an H200), so the driver's own refusal
@@ -114,7 +115,7 @@ pub fn a_resume_waits_for_memory_that_comes_free<D: Driver>(bench: &Bench<D>) {
     assert!(begun.elapsed() >= Duration::from_millis(40));
     std::thread::scope(|scope| {
         let patient = ResumeOptions::default().wait_for_memory(Duration::from_secs(60));
-        let waiter = scope.spawn(move || bench.engine.resume("w", &patient));
+        let waiter = spawn(scope, move || bench.engine.resume("w", &patient));
         std::thread::sleep(Duration::from_millis(30));
         free_all(bench, ballast.all());
         waiter.join().expect("no panic").expect("memory came free");

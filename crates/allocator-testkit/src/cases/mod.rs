@@ -9,21 +9,13 @@ pub mod pausing;
 pub mod reserve;
 pub mod threads;
 
-/// Calls a macro once for each case: `macro!(setup, area, case);`
+/// Hands the list of all cases to a macro: `for_each_case!([some_macro] something)` becomes
+/// `some_macro! { { something } area { case case } area { case } }`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! for_each_case {
-    (@ $call:path, $setup:path; $($area:ident { $($case:ident)* })*) => {
-        $($crate::for_each_case!(@area $call, $setup, $area; $($case)*);)*
-    };
-    (@area $call:path, $setup:path, $area:ident; $($case:ident)*) => {
-        $( $crate::for_each_case!(@one $call, $setup, $area, $case); )*
-    };
-    (@one $call:path, $setup:path, $area:ident, $case:ident) => {
-        $crate::conformance_case!($setup, $area, $case);
-    };
-    ($call:path, $setup:path) => {
-        $crate::for_each_case! { @ $call, $setup;
+    ([$($call:tt)*] $($with:tt)*) => {
+        $($call)*! { { $($with)* }
             reserve {
                 a_reservation_starts_on_a_granule_and_takes_no_memory
                 reservations_do_not_overlap

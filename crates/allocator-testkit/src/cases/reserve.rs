@@ -3,6 +3,7 @@
 use allocator_core::{Device, Driver, ErrorKind};
 
 use crate::Bench;
+use crate::panics::spawn;
 
 /// Gives a range back.
 fn unreserve<D: Driver>(bench: &Bench<D>, range: allocator_core::Range) {
@@ -64,7 +65,7 @@ pub fn threads_reserve_at_once_and_no_ranges_overlap<D: Driver>(bench: &Bench<D>
     let mut ranges: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (1..=4)
             .map(|count| {
-                scope.spawn(move || {
+                spawn(scope, move || {
                     let reserve = |_| bench.driver().reserve(bench.device, count * bytes);
                     (0..8).map(reserve).collect::<Vec<_>>()
                 })

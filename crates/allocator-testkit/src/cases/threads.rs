@@ -7,6 +7,7 @@ use allocator_core::{Driver, ErrorKind};
 use dormant_engine::{Allocation, PauseOptions, Policy, ResumeOptions, Selection, region};
 
 use crate::Bench;
+use crate::panics::spawn;
 
 /// Sets a flag when it goes, also when a case fails: loops end, and the failure is seen.
 struct Until<'a>(&'a AtomicBool);
@@ -26,7 +27,7 @@ pub fn a_block_is_freed_from_another_thread_outside_its_region<D: Driver>(bench:
         bench.engine.allocate(&allocation).expect("allocation")
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| bench.engine.free(address).expect("free"));
+        spawn(scope, || bench.engine.free(address).expect("free"));
     });
     bench.expect_free(start, "freed");
 }
@@ -38,7 +39,7 @@ pub fn frees_race_pauses_and_no_block_is_lost<D: Driver>(bench: &Bench<D>) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let until = Until(&done);
-        let pauser = scope.spawn(|| {
+        let pauser = spawn(scope, || {
             while !done.load(Ordering::Relaxed) {
                 bench.engine.pause("race", &PauseOptions::default()).expect("pause");
                 bench.engine.resume("race", &ResumeOptions::default()).expect("resume");
@@ -46,7 +47,7 @@ pub fn frees_race_pauses_and_no_block_is_lost<D: Driver>(bench: &Bench<D>) {
         });
         let workers: Vec<_> = (0..3_u8)
             .map(|_| {
-                scope.spawn(|| {
+                spawn(scope, || {
                     for policy in [Policy::Host, Policy::Discard, Policy::Zero].repeat(8) {
                         let address = bench.allocate("race", policy, bytes);
                         bench.engine.free(address).expect("free");
@@ -72,7 +73,7 @@ pub fn allocations_race_pauses_and_every_block_is_usable<D: Driver>(bench: &Benc
     std::thread::scope(|scope| {
         let other = bench.filled("other", Policy::Host, bytes, 9);
         let until = Until(&done);
-        let pauser = scope.spawn(|| {
+        let pauser = spawn(scope, || {
             while !done.load(Ordering::Relaxed) {
                 bench.engine.pause("other", &PauseOptions::default()).expect("pause");
                 bench.engine.resume("other", &ResumeOptions::default()).expect("resume");
@@ -80,7 +81,7 @@ pub fn allocations_race_pauses_and_every_block_is_usable<D: Driver>(bench: &Benc
         });
         let workers: Vec<_> = (1..=3)
             .map(|seed| {
-                scope.spawn(move || {
+                spawn(scope, move || {
                     for _ in 0..8 {
                         let address = bench.filled("mine", Policy::Host, bytes, seed);
                         bench.expect_pattern(address, bytes, seed);
@@ -106,7 +107,7 @@ pub fn transitions_from_many_threads_take_turns<D: Driver>(bench: &Bench<D>) {
     let b = bench.filled("b", Policy::Host, bytes, 2);
     std::thread::scope(|scope| {
         for tag in ["a", "b", "a"] {
-            scope.spawn(move || {
+            spawn(scope, move || {
                 for _ in 0..5 {
                     bench.engine.pause(tag, &PauseOptions::default()).expect("pause");
                     bench.engine.resume(tag, &ResumeOptions::default()).expect("resume");
@@ -158,7 +159,7 @@ pub fn threads_read_and_write_blocks_of_their_own_at_once<D: Driver>(bench: &Ben
     let bytes = bench.granularity.bytes() + 7;
     std::thread::scope(|scope| {
         for seed in 1..=4_u8 {
-            scope.spawn(move || {
+            spawn(scope, move || {
                 let address = bench.allocate("mine", Policy::Host, bytes);
                 for round in 0..6 {
                     bench.write(address, bytes, seed + 10 * round);
@@ -177,7 +178,7 @@ pub fn a_paused_block_is_freed_from_another_thread<D: Driver>(bench: &Bench<D>) 
     let kept = bench.filled("w", Policy::Host, bench.unit_bytes, 2);
     bench.engine.pause("w", &PauseOptions::default()).expect("pause");
     let answers: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| bench.engine.free(gone))).collect();
+        let threads: Vec<_> = (0..4).map(|_| spawn(scope, || bench.engine.free(gone))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1, "{answers:?}");
@@ -199,7 +200,7 @@ pub fn a_region_carried_to_another_thread_names_the_tag_there<D: Driver>(bench: 
         region::carry()
     };
     let [inside, outside] = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
+        let thread = spawn(scope, || {
             let inside = {
                 let _region = carried.enter();
                 bench.engine.allocate(&here)

@@ -1,8 +1,10 @@
-//! What a hook is told of a call, and the numbered handles that make it possible.
+//! What a hook is told of a call, and the numbered streams that make it possible.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use allocator_core::{Address, Device, Operation, Range};
+
+use super::physical::Physical;
 
 /// One call on its way to the wrapped driver. What the operation has no use for is empty.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +26,7 @@ pub struct Request<'a> {
     pub stream: Option<u64>,
     /// The host address, as a number.
     pub host: Option<usize>,
-    /// Who gets access.
+    /// Who gets access; for `enable_peer`, whose memory.
     pub devices: &'a [Device],
 }
 
@@ -76,15 +78,6 @@ impl Request<'_> {
     ) -> Self {
         Self { address: Some(at), bytes: Some(bytes), ..Self::in_stream(operation, stream) }
     }
-}
-
-/// A handle of the wrapped driver, with a number that is never used again.
-#[derive(Debug)]
-pub struct Physical<P> {
-    pub(super) id: u64,
-    pub(super) device: Device,
-    pub(super) bytes: u64,
-    pub(super) inner: P,
 }
 
 /// A stream of the wrapped driver, with a number that is never used again.

@@ -1,6 +1,6 @@
 //! `dormant run`: starts a program that has our hooks.
 
-mod library;
+pub(crate) mod library;
 mod preload;
 
 use std::env;

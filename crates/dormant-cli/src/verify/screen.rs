@@ -1,0 +1,46 @@
+//! A record for people.
+
+use crate::output::Output;
+use crate::size::Bytes;
+use crate::verify::record::{Outcome, Record};
+
+/// What is about to be verified.
+pub(crate) fn beginning(record: &Record, output: &mut Output) {
+    if let Some(library) = &record.library {
+        output.line(format_args!("library: {}", library.path.display()));
+        if let Some(identity) = &library.identity {
+            output.line(format_args!("         {}", identity.build()));
+        }
+    }
+    if let Some(driver) = &record.driver {
+        let backend = record.backend.as_deref().unwrap_or_default();
+        let from = driver.library.as_ref().map(|library| format!(", {library}"));
+        let from = from.unwrap_or_default();
+        let stand_in = if driver.stand_in { ", no GPU: simulated" } else { "" };
+        output.line(format_args!("driver:  {backend} {}{from}{stand_in}", driver.version));
+    }
+    for device in &record.devices {
+        let (ordinal, name, total) = (device.ordinal, &device.name, Bytes(device.total_bytes));
+        output.line(format_args!("device:  {ordinal}, {name}, {total}"));
+    }
+}
+
+/// What came out.
+pub(crate) fn verdict(record: &Record, output: &mut Output) {
+    let count = |outcome| record.suite.cases.iter().filter(|case| case.outcome == outcome).count();
+    let (passed, failed) = (count(Outcome::Passed), count(Outcome::Failed));
+    let skipped = match count(Outcome::Skipped) {
+        0 => String::new(),
+        skipped => format!(", {skipped} skipped"),
+    };
+    output.line(format_args!(
+        "cases:   {passed} passed, {failed} failed{skipped}; {:.1} s in all",
+        record.seconds
+    ));
+    let held: Vec<_> = record.guarantees.iter().filter(|each| each.held).collect();
+    output.line(format_args!("guarantees: {} of {} held", held.len(), record.guarantees.len()));
+    for failure in &record.failures {
+        output.line(format_args!("FAILED   {}", failure.replace('\n', "\n         ")));
+    }
+    output.line(if record.passed { "verified" } else { "not verified" });
+}
