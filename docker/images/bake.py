@@ -14,9 +14,11 @@ from images.reference import Reference
 BAKE = "docker/docker-bake.hcl"
 # No registry can have this host: a build on an input without a digest fails, and names it.
 UNRESOLVED = "unresolved.invalid"
+# Not known before a build is decided.
+LATER = ("VERSION", "SOURCE_URL", "EXPECT_COMMIT", "EXPECT_SOURCE", "INPUTS", "RECIPE")
 HEADER = """\
 # Made by docker/lock from docker/pins.toml and docker/pins.lock.json: change those, not this.
-# What is empty here comes from a second file: docker/decide --bake-values FILE.
+# What is empty here comes from a second file (docker/decide --bake-values FILE) or from --set.
 """
 
 
@@ -43,11 +45,14 @@ def bake_values(
     """Return a second bake file with what differs from build to build."""
     targets: dict[str, Any] = {}
     for row in rows:
-        variant = pins.variant(row["variant"])
-        expected = {"EXPECT_COMMIT": commit, "EXPECT_SOURCE": source}
-        targets[builder(variant.image)] = {"args": expected}
-        args = {"INPUTS": row["inputs"], "RECIPE": row["recipe"]}
-        targets[variant.target] = {"args": args | {"REVISION": commit, "VERSION": version}}
+        args = {
+            "VERSION": version,
+            "EXPECT_COMMIT": commit,
+            "EXPECT_SOURCE": source,
+            "INPUTS": row["inputs"],
+            "RECIPE": row["recipe"],
+        }
+        targets[pins.variant(row["variant"]).target] = {"args": args}
     return json.dumps({"target": targets}, indent=2) + "\n"
 
 
@@ -65,33 +70,23 @@ def _group(name: str, targets: list[str]) -> str:
 
 
 def _builder(pins: Pins, lock: Lock, image: str) -> str:
-    args = {
-        "RUST_IMAGE": _pinned(lock, pins.rust_image),
-        "BACKEND": BACKENDS[image],
-        "EXPECT_COMMIT": "",
-        "EXPECT_SOURCE": "",
-    }
-    return _target(builder(image), "builder", pins.platforms_of(image), args)
+    args = {"RUST_IMAGE": _pinned(lock, pins.rust_image), "BACKEND": BACKENDS[image]}
+    # A clone of the wanted commit; this tree unless it is set to another.
+    contexts = {"source": "."}
+    return _target(builder(image), "builder", pins.platforms_of(image), contexts, args)
 
 
 def _variant(lock: Lock, variant: Variant) -> str:
     args = {
+        "BUILDER_IMAGE": "dormant-builder",
         "BASE_IMAGE": _pinned(lock, variant.base),
         "BASE_NAME": variant.base,
         "BASE_DIGEST": lock.digest(variant.base) or "",
         "VARIANT": variant.name,
-        "INPUTS": "",
-        "RECIPE": "",
-        "REVISION": "",
-        "VERSION": "",
     }
-    link = {"dormant-builder": f"target:{builder(variant.image)}"}
+    contexts = {"dormant-builder": f"target:{builder(variant.image)}"}
     return _target(
-        variant.target,
-        variant.image,
-        variant.platforms,
-        {"BUILDER_IMAGE": "dormant-builder"} | args,
-        link,
+        variant.target, variant.image, variant.platforms, contexts, args | dict.fromkeys(LATER, "")
     )
 
 
@@ -99,20 +94,19 @@ def _target(
     name: str,
     dockerfile: str,
     platforms: Iterable[str],
+    contexts: dict[str, str],
     args: dict[str, str],
-    contexts: dict[str, str] | None = None,
 ) -> str:
     lines = [
         f"target {_text(name)} {{",
-        '  context = "."',
-        f"  dockerfile = {_text(f'docker/Dockerfile.{dockerfile}')}",
+        '  context = "docker"',
+        f"  dockerfile = {_text(f'Dockerfile.{dockerfile}')}",
         f"  platforms = {_list(platforms)}",
     ]
-    for key, values in (("contexts", contexts or {}), ("args", args)):
-        if values:
-            lines.append(f"  {key} = {{")
-            lines.extend(f"    {_key(k)} = {_text(v)}" for k, v in values.items())
-            lines.append("  }")
+    for key, values in (("contexts", contexts), ("args", args)):
+        lines.append(f"  {key} = {{")
+        lines.extend(f"    {_key(k)} = {_text(v)}" for k, v in values.items())
+        lines.append("  }")
     return "\n".join([*lines, "}", ""])
 
 

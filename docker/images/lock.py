@@ -10,9 +10,10 @@ from images import requirements
 from images.bake import BAKE, bake_file
 from images.errors import ImagesError, RegistryError
 from images.locked import LOCK, Entry, Lock, load_lock
-from images.pins import Pins, load_pins
+from images.pins import PINS, Pins, load_pins
 from images.reference import Reference
 from images.registry import Registry
+from images.sources import UnknownCommit, source_hash_at
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -127,7 +128,7 @@ def stale(root: Path, pins: Pins, lock: Lock) -> list[str]:
     bake = root / BAKE
     if not bake.exists() or bake.read_text(encoding="utf-8") != bake_file(pins, lock):
         found.append(f"{BAKE} is not what the pins and the lock make (docker/lock --bake)")
-    return found + requirements.complaints(root, pins.requirements)
+    return found + _source(root, pins) + requirements.complaints(root, pins.requirements)
 
 
 def moved(lock: Lock, pins: Pins, registry: Registry) -> list[str]:
@@ -143,6 +144,16 @@ def moved(lock: Lock, pins: Pins, registry: Registry) -> list[str]:
         if digest is not None and now != digest:
             found.append(f"{reference} has moved: {digest} in the lock, {now} in the registry")
     return found
+
+
+def _source(root: Path, pins: Pins) -> list[str]:
+    try:
+        source = source_hash_at(root, pins.commit)
+    except UnknownCommit as error:
+        return [f"{PINS}: [source] cannot be checked: {error}"]
+    if source == pins.source:
+        return []
+    return [f"{PINS}: [source]: commit {pins.commit} has the sources {source}, not {pins.source}"]
 
 
 def _fitting(entry: Entry | None, platforms: Sequence[str]) -> Entry:

@@ -8,6 +8,7 @@ from images.bake import BAKE, bake_file
 from images.inputs import Inputs, inputs_of
 from images.locked import LOCK, Entry, Lock, load_lock
 from images.pins import PINS, Pins, load_pins
+from images.sources import source_hash_at
 
 DIGESTS = {letter: "sha256:" + letter * 64 for letter in "abcdef"}
 PINS_TEXT = """
@@ -63,6 +64,7 @@ FILES = {
 @dataclass
 class Repository:
     root: Path
+    pinned: str = ""
 
     def git(self, *arguments: str) -> str:
         who = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid")
@@ -92,7 +94,8 @@ class Repository:
         return load_lock(self.root)
 
     def set_pins(self, host: str = "registry.example", text: str = PINS_TEXT) -> None:
-        self.write(PINS, text.format(commit="0" * 40, source=DIGESTS["a"], host=host))
+        source = source_hash_at(self.root, self.pinned)
+        self.write(PINS, text.format(commit=self.pinned, source=source, host=host))
 
     def set_lock(self, lock: Lock) -> None:
         self.write(LOCK, lock.text())
@@ -126,6 +129,7 @@ def small_repository(root: Path) -> Repository:
     repository.git("init", "-q", "-b", "main")
     for path, text in FILES.items():
         repository.write(path, text)
+    repository.pinned = repository.commit()
     repository.set_pins()
     repository.set_lock(resolved(repository.pins))
     repository.commit()

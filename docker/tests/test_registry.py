@@ -227,7 +227,16 @@ def test_contents_are_held_against_their_digests(fake: FakeRegistry, client: Reg
 def test_an_answer_that_is_cut_short(fake: FakeRegistry, client: Registry) -> None:
     fake.add_image("a/b", None, tag="1")
     fake.cut_short = True
-    with pytest.raises(Unreachable):
+    with pytest.raises(Unreachable, match=r"not as announced|IncompleteRead"):
+        client.image(fake.reference("a/b:1"))
+
+
+def test_an_answer_that_is_too_large(
+    fake: FakeRegistry, client: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.add_image("a/b", None, tag="1")
+    monkeypatch.setattr("images.registry.LARGEST", 10)
+    with pytest.raises(Unreachable, match="not as announced"):
         client.image(fake.reference("a/b:1"))
 
 
