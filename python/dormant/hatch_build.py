@@ -17,11 +17,11 @@ from dormant_wheel import hooks, native
 
 
 class Metadata(MetadataHookInterface):
-    """The workspace's version."""
+    """The workspace's version, and what it is built from."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Sets it."""
-        metadata["version"] = native.workspace_version()
+        metadata["version"] = hooks.version()
 
 
 class Build(BuildHookInterface[Any]):
@@ -39,7 +39,7 @@ class Build(BuildHookInterface[Any]):
         files = native.native(
             settings, [native.LIBRARY, native.PROGRAM], Path(self.scratch.name).resolve()
         )
-        hooks.dormant(files, build_data)
+        hooks.dormant(files, self.metadata.version, build_data)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Leaves nothing behind."""

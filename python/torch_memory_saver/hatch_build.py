@@ -17,7 +17,7 @@ from dormant_wheel import hooks, native
 
 
 class Metadata(MetadataHookInterface):
-    """The version of what it stands in for, and the workspace's."""
+    """The version of what it stands in for, and of the wheel ``dormant``."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Sets it."""
@@ -39,7 +39,7 @@ class Build(BuildHookInterface[Any]):
         files = native.native(
             settings, [native.LIBRARY, native.SHIM], Path(self.scratch.name).resolve()
         )
-        hooks.drop_in(files, build_data)
+        hooks.drop_in(files, self.metadata.version, build_data)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Leaves nothing behind."""

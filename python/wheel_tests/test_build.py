@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dormant_wheel import elf, hooks, native
+from dormant_wheel import elf, hooks, identity, native
 
 from conftest import NAMES, ROOT, clean_environment, make_environment, wheel_path
 
@@ -44,7 +44,7 @@ def build(project: str, into: Path, **parameters: str) -> subprocess.CompletedPr
 
 
 def test_the_base_version_is_a_parameter(files: Path, tmp_path: Path) -> None:
-    ours = native.workspace_version()
+    ours = native.claim(native.Settings()).local_version.replace("+", ".")
     for base in ("0.0.9", "0.0.9.post1"):
         into = tmp_path / base
         done = build(
@@ -74,6 +74,30 @@ def test_a_wheel_built_again_is_the_same(files: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (wheel,) = (tmp_path / "again").iterdir()
     assert wheel.read_bytes() == wheel_path("torch_memory_saver", "x86_64").read_bytes()
+
+
+def test_a_stale_file_is_in_no_wheel(files: Path, tmp_path: Path) -> None:
+    # As built from another commit: the library says so, whatever the checkout is.
+    library = files / native.LIBRARY
+    said = identity.note(library)
+    if said.commit is None:
+        pytest.skip("this checkout has no git")
+    content = library.read_bytes()
+    assert content.count(said.commit.encode())
+    library.write_bytes(content.replace(said.commit.encode(), b"f" * len(said.commit)))
+    for project in NAMES:
+        done = build(project, tmp_path / "out", WHEEL_NATIVE=str(files))
+        assert done.returncode != 0
+        assert "libdormant.so is of " + "f" * 40 in done.stderr
+    assert not list((tmp_path / "out").glob("*.whl"))
+
+
+def test_backends_that_the_files_do_not_have_are_refused(files: Path, tmp_path: Path) -> None:
+    done = build("dormant", tmp_path, WHEEL_NATIVE=str(files), WHEEL_FEATURES="cuda")
+    assert done.returncode != 0
+    assert (
+        "has the backends cuda hip sim, and the wheel is to have the backends cuda" in done.stderr
+    )
 
 
 def test_a_claim_of_a_glibc_that_is_too_old_is_refused(files: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dormant_wheel import hooks, native
+from dormant_wheel import hooks, identity, native
 
 from conftest import NAMES, Environment, clean_environment, make_environment, run, wheel_path
 
@@ -49,9 +49,9 @@ def test_dormant(installed: Environment) -> None:
     library, version = a_blocks_life(installed, "dormant")
     assert library == installed.site / "dormant/_lib/libdormant.so"
     assert version == native.workspace_version()
-    assert installed.run("from importlib.metadata import version as v; print(v('dormant'))") == (
-        f"{version}\n"
-    )
+    said = installed.run("from importlib.metadata import version as v; print(v('dormant'))")
+    assert said == native.claim(native.Settings()).local_version + "\n"
+    assert said.startswith(f"{version}+")
 
 
 def test_the_drop_in(installed: Environment) -> None:
@@ -92,11 +92,39 @@ def test_the_program_finds_the_library_to_preload(both: Environment) -> None:
 
 
 def test_the_program_and_both_libraries_are_of_one_build(both: Environment) -> None:
-    code = "import json, {0} as m; print(json.dumps(m.build_info()))"
-    ours = both.run(code.format("dormant"))
-    assert both.run(code.format("torch_memory_saver._dormant")) == ours
-    build = json.loads(run([str(both.folder / "bin/dormant"), "info", "--json"]))["build"]
-    assert build["commit"] is None or build["commit"] in ours
+    claim = native.claim(native.Settings())
+    for module in ("dormant", "torch_memory_saver._dormant"):
+        said = json.loads(run([str(both.python), "-m", module, "build-info", "--json"]))
+        library = both.site / module.replace(".", "/") / "_lib" / native.LIBRARY
+        assert said.pop("library") == str(library)
+        assert identity.parse(said) == identity.note(library)
+        assert (said["commit"], said["source"]) == (claim.commit, claim.source)
+    program = both.folder / "bin/dormant"
+    build = json.loads(run([str(program), "info", "--json"]))["build"]
+    assert build["commit"] == claim.commit
+    assert identity.note(program) == identity.note(library)
+
+
+def test_the_identity_is_held_to_a_commit(both: Environment) -> None:
+    command = [str(both.python), "-m", "dormant", "build-info", "--expect-commit"]
+    done = subprocess.run(
+        [*command, "f" * 40], env=clean_environment(), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "f" * 40 in done.stderr
+    claim = native.claim(native.Settings())
+    if claim.commit and not claim.dirty:
+        assert claim.commit in run([*command, claim.commit])
+
+
+def test_the_glue_is_checked_against_torch_in_both_wheels(both: Environment) -> None:
+    for module in ("dormant", "torch_memory_saver._dormant"):
+        command = [str(both.python), "-m", f"{module}.check_torch"]
+        done = subprocess.run(
+            command, env=clean_environment(), capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 1
+        assert "no torch" in done.stderr
 
 
 def test_pytest_finds_the_fixture(both: Environment) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dormant_wheel import elf, hooks, native
+from dormant_wheel import elf, hooks, identity, native
 from packaging.specifiers import SpecifierSet
 from packaging.utils import parse_wheel_filename
 
@@ -19,7 +19,9 @@ from conftest import MACHINES, NAMES, ROOT, wheel_path
 
 pytestmark = pytest.mark.usefixtures("wheels")
 
-VERSION = native.workspace_version()
+CLAIM = native.claim(native.Settings())
+VERSION = CLAIM.local_version
+DROP_IN_VERSION = f"0.0.10+dormant.{VERSION.replace('+', '.')}"
 
 Unpacked = Callable[[str, str], Path]
 
@@ -104,7 +106,7 @@ def test_the_versions(machine: str) -> None:
     drop_in = metadata("torch_memory_saver", machine, "METADATA")
     assert (drop_in["Name"], drop_in["Version"]) == (
         "torch_memory_saver",
-        f"0.0.10+dormant.{VERSION}",
+        DROP_IN_VERSION,
     )
     for wanted in (">=0.0.9.post1", ">=0.0.10", "==0.0.10", "~=0.0.9"):
         assert SpecifierSet(wanted).contains(drop_in["Version"]), wanted
@@ -139,7 +141,7 @@ def test_the_files(machine: str, unpacked: Unpacked) -> None:
             for mode in ("preload", "torch")
             for suffix in ("", "_cu12", "_cu13")
         }
-        | dist_info(f"torch_memory_saver-0.0.10+dormant.{VERSION}")
+        | dist_info(f"torch_memory_saver-{DROP_IN_VERSION}")
     )
 
 
@@ -159,6 +161,18 @@ def native_files(unpacked: Unpacked, machine: str) -> list[Path]:
         for path in sorted(folder.rglob("*"))
         if path.suffix == ".so" or path.match("*.data/scripts/dormant")
     ]
+
+
+def test_the_native_files_are_what_the_version_says(machine: str, unpacked: Unpacked) -> None:
+    files = native_files(unpacked, machine)
+    assert len(files) == 9
+    for path in files:
+        # The drop-in's files are copies of one.
+        name = native.SHIM if path.name in hooks.SHIM_NAMES else path.name
+        said = identity.note(path)
+        native.held(CLAIM, {name: path})
+        assert said.target == f"{machine}-unknown-linux-gnu"
+        assert bool(said.guarantees) == (name != native.SHIM), path
 
 
 def test_the_native_files_run_on_any_system(machine: str, unpacked: Unpacked) -> None:

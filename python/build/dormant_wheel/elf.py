@@ -9,8 +9,8 @@ from pathlib import Path
 
 _MACHINES = {62: "x86_64", 183: "aarch64"}
 
-_SYMTAB, _STRTAB, _DYNAMIC, _DYNSYM, _VERNEED = 2, 3, 6, 11, 0x6FFFFFFE
-_PT_LOAD = 1
+_SYMTAB, _STRTAB, _DYNAMIC, _NOTE, _DYNSYM, _VERNEED = 2, 3, 6, 7, 11, 0x6FFFFFFE
+_PT_LOAD, _PT_NOTE = 1, 4
 _DT_NEEDED, _DT_SONAME = 1, 14
 _UNDEFINED = 0
 
@@ -47,6 +47,16 @@ class _Section:
     size: int
     link: int
     info: int
+    alignment: int
+
+
+@dataclass(frozen=True)
+class Note:
+    """One note of a file."""
+
+    owner: str
+    kind: int
+    content: bytes
 
 
 def _text(table: bytes, offset: int) -> str:
@@ -56,9 +66,62 @@ def _text(table: bytes, offset: int) -> str:
 def _sections(data: bytes) -> list[_Section]:
     (start,) = struct.unpack_from("<Q", data, 0x28)
     size, count, names_at = struct.unpack_from("<HHH", data, 0x3A)
+    if not start or not count:
+        return []
     raw = [struct.unpack_from("<IIQQQQIIQQ", data, start + i * size) for i in range(count)]
     names = data[raw[names_at][4] : raw[names_at][4] + raw[names_at][5]]
-    return [_Section(_text(names, r[0]), r[1], r[4], r[5], r[6], r[7]) for r in raw]
+    return [_Section(_text(names, r[0]), r[1], r[4], r[5], r[6], r[7], r[8]) for r in raw]
+
+
+def _segments(data: bytes) -> list[tuple[int, ...]]:
+    (start,) = struct.unpack_from("<Q", data, 0x20)
+    size, count = struct.unpack_from("<HH", data, 0x36)
+    return [struct.unpack_from("<IIQQQQQQ", data, start + i * size) for i in range(count)]
+
+
+def _hold(data: bytes, name: str) -> None:
+    if data[:6] != b"\x7fELF\x02\x01" or len(data) < 64:
+        raise ElfError(f"{name} is not a little-endian 64-bit ELF file")
+
+
+def notes(data: bytes, name: str) -> list[Note]:
+    """The notes of a file of any 64-bit little-endian processor, stripped or not.
+
+    ``data`` is its content; ``name`` is for errors.
+    """
+    _hold(data, name)
+    try:
+        found = [
+            _notes(data[s[2] : s[2] + s[5]], s[7]) for s in _segments(data) if s[0] == _PT_NOTE
+        ]
+        # An object file has no segments.
+        if not found:
+            found = [
+                _notes(data[s.offset : s.offset + s.size], s.alignment)
+                for s in _sections(data)
+                if s.kind == _NOTE
+            ]
+    except (struct.error, IndexError, ValueError) as error:
+        raise ElfError(f"{name} is damaged: {error}") from error
+    return [note for some in found for note in some]
+
+
+def _notes(data: bytes, alignment: int) -> list[Note]:
+    """The notes of one segment; those that need 8 bytes' alignment are padded to that."""
+    unit = 8 if alignment == 8 else 4
+    notes = []
+    at = 0
+    while at < len(data):
+        name_size, size, kind = struct.unpack_from("<III", data, at)
+        start = at + 12 + name_size
+        start += -start % unit
+        if start + size > len(data):
+            raise ValueError("a note is longer than its segment")
+        owner = data[at + 12 : at + 12 + name_size].rstrip(b"\0").decode()
+        notes.append(Note(owner, kind, data[start : start + size]))
+        at = start + size
+        at += -at % unit
+    return notes
 
 
 def _needed_versions(data: bytes, section: _Section, strings: bytes) -> Iterator[str]:
@@ -76,8 +139,7 @@ def _needed_versions(data: bytes, section: _Section, strings: bytes) -> Iterator
 def read(path: Path) -> Elf:
     """Reads a program or a shared library."""
     data = path.read_bytes()
-    if data[:6] != b"\x7fELF\x02\x01":
-        raise ElfError(f"{path.name} is not a little-endian 64-bit ELF file")
+    _hold(data, path.name)
     (number,) = struct.unpack_from("<H", data, 0x12)
     if number not in _MACHINES:
         raise ElfError(f"{path.name} is for a processor that no wheel is built for ({number})")
@@ -108,11 +170,6 @@ def read(path: Path) -> Elf:
                     exports.add(_text(strings, name))
         elif section.kind == _VERNEED:
             versions.update(_needed_versions(data, section, content(section.link)))
-    (headers_at,) = struct.unpack_from("<Q", data, 0x20)
-    header_size, headers = struct.unpack_from("<HH", data, 0x36)
-    programs = (
-        struct.unpack_from("<IIQQQQQQ", data, headers_at + i * header_size) for i in range(headers)
-    )
     return Elf(
         path=path,
         machine=_MACHINES[number],
@@ -121,5 +178,5 @@ def read(path: Path) -> Elf:
         exports=frozenset(exports),
         versions=frozenset(versions),
         stripped=not any(s.kind == _SYMTAB or s.name.startswith(".debug") for s in sections),
-        load_alignment=min((p[7] for p in programs if p[0] == _PT_LOAD), default=0),
+        load_alignment=min((s[7] for s in _segments(data) if s[0] == _PT_LOAD), default=0),
     )

@@ -7,7 +7,7 @@ import re
 import shutil
 from typing import Any
 
-from .native import LIBRARY, PROGRAM, ROOT, SHIM, Native, NativeError, Settings, workspace_version
+from .native import LIBRARY, PROGRAM, ROOT, SHIM, Native, NativeError, Settings, claim
 
 PACKAGE = ROOT / "python" / "dormant" / "src" / "dormant"
 """The Python package that both wheels have."""
@@ -37,23 +37,34 @@ def wheel_only(target: str, version: str) -> None:
         )
 
 
+def version() -> str:
+    """The version of the wheel ``dormant``: the workspace's, and what it is built from."""
+    return claim(Settings.of(os.environ)).local_version
+
+
 def drop_in_version() -> str:
     """The drop-in's version: of what it stands in for, and of who built it."""
+    return _drop_in(version())
+
+
+def _drop_in(ours: str) -> str:
     base = os.environ.get("DORMANT_TMS_VERSION") or "0.0.10"
     if not re.fullmatch(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", base):
         raise NativeError(f"DORMANT_TMS_VERSION is {base!r}; it is a version as in 0.0.9.post1")
-    return f"{base}+dormant.{workspace_version()}"
+    return f"{base}+dormant.{ours.replace('+', '.')}"
 
 
-def dormant(native: Native, build_data: dict[str, Any]) -> None:
-    """What the wheel ``dormant`` has beside its package."""
+def dormant(native: Native, version: str, build_data: dict[str, Any]) -> None:
+    """What the wheel ``dormant``, called ``version``, has beside its package."""
+    _called(version, native.version)
     build_data["force_include"][str(native.files[LIBRARY])] = f"dormant/_lib/{LIBRARY}"
     build_data["shared_scripts"][str(native.files[PROGRAM])] = PROGRAM
     _tag(native, build_data)
 
 
-def drop_in(native: Native, build_data: dict[str, Any]) -> None:
-    """What the wheel ``torch_memory_saver`` has beside its package."""
+def drop_in(native: Native, version: str, build_data: dict[str, Any]) -> None:
+    """What the wheel ``torch_memory_saver``, called ``version``, has beside its package."""
+    _called(version, _drop_in(native.version))
     include = build_data["force_include"]
     for path in sorted(PACKAGE.rglob("*")):
         if path.suffix in (".py", ".pyi") or path.name == "py.typed":
@@ -65,6 +76,12 @@ def drop_in(native: Native, build_data: dict[str, Any]) -> None:
         shutil.copy2(native.files[SHIM], copy)
         include[str(copy)] = name
     _tag(native, build_data)
+
+
+def _called(version: str, truth: str) -> None:
+    """The version was settled before the native files were built."""
+    if version != truth:
+        raise NativeError(f"the wheel was to be {version}, and its files make it {truth}")
 
 
 def _tag(native: Native, build_data: dict[str, Any]) -> None:

@@ -10,7 +10,10 @@ DORMANT_WHEEL_LINKER   `zig` (default: cargo-zigbuild, any glibc from 2.17, any 
 DORMANT_WHEEL_GLIBC    the oldest glibc that the wheel claims; default: 2.17 with zig, else what
                        the files need
 DORMANT_WHEEL_PROFILE  the cargo profile; default: release
-DORMANT_WHEEL_NATIVE   a folder with files built before; nothing is built then
+DORMANT_WHEEL_FEATURES the backends, separated by commas, as in `cuda`; default: cuda,hip,sim. A
+                       build with fewer of them says so in its version
+DORMANT_WHEEL_NATIVE   a folder with files built before; nothing is built then. They must be of
+                       the same commit and the same sources as the Python files
 """
 
 from __future__ import annotations
@@ -22,10 +25,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import elf
+from . import claims, elf
+from .claims import NativeError as NativeError
+from .identity import BACKENDS, checkout
 
 ROOT = Path(__file__).resolve().parents[3]
 """The root of the repository."""
@@ -33,6 +38,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LIBRARY, SHIM, PROGRAM = "libdormant.so", "libdormant_shim.so", "dormant"
 
 _PACKAGES = {"dormant-capi": LIBRARY, "dormant-shim": SHIM, "dormant-cli": PROGRAM}
+_WITH_BACKENDS = ("dormant-capi", "dormant-cli")
 _ARTIFACTS = {"libdormant_capi.so": LIBRARY, "libdormant_shim.so": SHIM, "dormant": PROGRAM}
 
 ZIG_REQUIREMENTS = ["cargo-zigbuild>=0.20,<1", "ziglang>=0.13,<1"]
@@ -48,15 +54,23 @@ _SYSTEM = re.compile(
 )
 
 
-class NativeError(RuntimeError):
-    """The native files cannot be built or shipped; the text says why."""
-
-
 def _version(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)\.(\d+)", text)
     if match is None:
         raise NativeError(f"a glibc version looks like 2.17, not like {text!r}")
     return int(match[1]), int(match[2])
+
+
+def _backends(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    asked = {name.strip() for name in text.split(",")}
+    if strange := sorted(asked - set(BACKENDS)):
+        raise NativeError(
+            f"DORMANT_WHEEL_FEATURES is {text!r}; the backends are {', '.join(BACKENDS)}, "
+            f"and {strange[0]!r} is none"
+        )
+    return tuple(name for name in BACKENDS if name in asked)
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,8 @@ class Settings:
     glibc: tuple[int, int] | None = None
     profile: str = "release"
     prebuilt: Path | None = None
+    features: tuple[str, ...] | None = None
+    """The backends; None: all of them, or those of the files built before."""
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Settings:
@@ -86,6 +102,7 @@ class Settings:
             glibc=_version(glibc) if glibc else None,
             profile=value("PROFILE") or "release",
             prebuilt=Path(prebuilt) if prebuilt else None,
+            features=_backends(value("FEATURES")),
         )
 
     @property
@@ -109,6 +126,8 @@ class Native:
     platform: str
     scratch: Path
     """A folder for the time of the build."""
+    version: str
+    """What a wheel with them is called."""
 
     @property
     def tag(self) -> str:
@@ -145,10 +164,13 @@ def _output(command: list[str], env: dict[str, str] | None = None) -> str:
     return done.stdout.decode()
 
 
-def _build_environment(settings: Settings) -> dict[str, str]:
+def build_environment(settings: Settings) -> dict[str, str]:
+    """The environment that cargo is to build in."""
     env = dict(os.environ)
     # Cargo would take what one linker made for what another would make.
     linked = "-".join([settings.linker, *map(str, settings.claim or ())])
+    # And of two sets of backends each would build the other's anew.
+    linked = "-".join([linked, *_chosen(settings)])
     target = Path(env.get("CARGO_TARGET_DIR") or "target") / "wheel" / linked
     env["CARGO_TARGET_DIR"] = str(ROOT / target)
     # The linker strips, so no tool for the target's processor is needed.
@@ -170,8 +192,31 @@ def _build_environment(settings: Settings) -> dict[str, str]:
     return env
 
 
-def build(settings: Settings, into: Path) -> None:
-    """Builds the files and puts them there under the names that they are shipped by."""
+def _chosen(settings: Settings) -> tuple[str, ...]:
+    """The backends, where they are not simply all."""
+    return () if settings.features in (None, BACKENDS) else settings.features or ()
+
+
+def claim(settings: Settings) -> claims.Claim:
+    """What a wheel with these settings says that it is."""
+    library = None
+    if settings.prebuilt is not None:
+        if not (settings.prebuilt / LIBRARY).is_file():
+            raise NativeError(f"DORMANT_WHEEL_NATIVE has no {LIBRARY}")
+        library = claims.read(settings.prebuilt / LIBRARY)
+    features = settings.features or (library.features if library else BACKENDS)
+    return claims.claim(checkout(ROOT), workspace_version(), features, library)
+
+
+def held(claim: claims.Claim, files: Mapping[str, Path]) -> None:
+    """Raises where one of these files is not what the claim says."""
+    with_backends = frozenset(_PACKAGES[package] for package in _WITH_BACKENDS)
+    identities = {name: claims.read(path) for name, path in files.items()}
+    claims.hold(claim, identities, with_backends)
+
+
+def cargo_command(settings: Settings) -> list[str]:
+    """What builds the files."""
     target = settings.target or host_target()
     command = ["cargo"]
     if settings.linker == "zig":
@@ -183,9 +228,18 @@ def build(settings: Settings, into: Path) -> None:
     command += ["--message-format", "json-render-diagnostics"]
     for package in _PACKAGES:
         command += ["--package", package]
+    if chosen := _chosen(settings):
+        wanted = [f"{package}/{name}" for package in _WITH_BACKENDS for name in chosen]
+        command += ["--no-default-features", "--features", ",".join(wanted)]
+    return command
+
+
+def build(settings: Settings, into: Path) -> None:
+    """Builds the files and puts them there under the names that they are shipped by."""
+    command = cargo_command(settings)
     into.mkdir(parents=True, exist_ok=True)
     built: set[str] = set()
-    for line in _output(command, _build_environment(settings)).splitlines():
+    for line in _output(command, build_environment(settings)).splitlines():
         message = json.loads(line) if line.startswith("{") else {}
         if message.get("reason") != "compiler-artifact":
             continue
@@ -254,7 +308,10 @@ def native(settings: Settings, names: Iterable[str], scratch: Path) -> Native:
     for name, path in files.items():
         # Wheels keep this, and the same files are to make the same wheel.
         path.chmod(0o755 if name == PROGRAM else 0o644)
-    return Native(files, check(files, settings.claim), scratch)
+    platform = check(files, settings.claim)
+    claimed = claim(settings)
+    held(claimed, files)
+    return Native(files, platform, scratch, claimed.local_version)
 
 
 def main(arguments: list[str]) -> int:
@@ -268,11 +325,14 @@ def main(arguments: list[str]) -> int:
         build(settings, into)
         files = {name: into / name for name in _PACKAGES.values()}
         platform = check(files, settings.claim)
+        claimed = claim(replace(settings, prebuilt=None))
+        held(claimed, files)
         (needed, why) = glibc_needed(elf.read(path) for path in files.values())
     except (NativeError, elf.ElfError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(f"{platform}; {why}" if needed != (0, 0) else platform)
+    print(claimed.local_version)
     for name, path in files.items():
         print(f"{path.stat().st_size:>10}  {name}")
     return 0

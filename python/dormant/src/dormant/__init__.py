@@ -24,13 +24,13 @@ from ._config import (
     memory_margin_bytes,
     set_memory_margin_bytes,
 )
+from ._identity import BuildInfo, build_info
 from ._memory import (
     Device,
     DeviceMemory,
     allocate,
     backend,
     blocks,
-    build_info,
     device_memory,
     devices,
     disable_peer_access,
@@ -91,6 +91,7 @@ __all__ = [
     "AddressLostError",
     "Amount",
     "BlockInfo",
+    "BuildInfo",
     "BusyError",
     "Carried",
     "Checksum",

@@ -210,11 +210,6 @@ def _peer_access(call: Callable[[int, int], int], peer: int, owner: int) -> None
     _native.check(call(_native.ordinal(peer), _native.ordinal(owner)))
 
 
-def build_info() -> str:
-    """One line: the library's version, commit, backends and target."""
-    return text(_native.library().dormant_build()) or ""
-
-
 def _size(nbytes: int) -> int:
     if not isinstance(nbytes, int) or not 0 <= nbytes < 2**63:
         raise InvalidArgumentError(f"a size is a number of bytes, not {nbytes!r}")

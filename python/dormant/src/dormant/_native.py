@@ -39,6 +39,7 @@ _TAGS = POINTER(c_char_p)
 _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "dormant_version": (c_char_p, []),
     "dormant_build": (c_char_p, []),
+    "dormant_build_info": (c_char_p, []),
     "dormant_last_error": (_STATUS, [POINTER(structs.DormantError)]),
     "dormant_last_failures": (None, [EACH, c_void_p]),
     "dormant_configuration": (_STATUS, [POINTER(structs.DormantConfig)]),

@@ -41,8 +41,12 @@ class MemPool:
 
     def __init__(self, allocator: _Functions | None = None) -> None:
         self._device = _device.current
-        self.id = (0, _caching.new_number())
+        self._id = (0, _caching.new_number())
         _caching.of(self._device).hold(self.id, allocator)
+
+    @property
+    def id(self) -> tuple[int, int]:
+        return self._id
 
     def use_count(self) -> int:
         return _caching.of(self._device).pools[self.id].use_count
