@@ -126,7 +126,10 @@ def examine(image: Image) -> Contents:
         if posixpath.basename(path) == SUMS:
             found.problems += _sums(image, path)
         if path == IMAGE_JSON:
-            found.about = json.loads(data)
+            try:
+                found.about = dict(json.loads(data))
+            except (ValueError, TypeError) as error:
+                found.problems.append(f"{path}: {error}")
     found.problems += _within(found)
     return found
 
@@ -134,7 +137,11 @@ def examine(image: Image) -> Contents:
 def _record(image: Image, path: str) -> Iterator[str]:
     """Files that are not as the wheel brought them."""
     site = posixpath.dirname(posixpath.dirname(path))
-    for name, said, _ in csv.reader(io.StringIO(image.files[path].decode())):
+    for row in csv.reader(io.StringIO(image.files[path].decode(errors="replace"))):
+        if len(row) != 3:
+            yield f"{path} has a line that is none: {','.join(row)}"
+            continue
+        name, said, _ = row
         file = posixpath.normpath(posixpath.join(site, name))
         if not said or not wanted(file):
             continue

@@ -32,14 +32,12 @@ class Record:
     dirty: bool | None
     source: str | None
     passed: bool
-    backend: str
+    backend: str | None
     stand_in_driver: bool
     variant: str | None
     base: str | None
     overlaid: bool
     platform: str
-    devices: tuple[str, ...]
-    begun: str
 
 
 @dataclass
@@ -85,25 +83,30 @@ def _record(file: str, said: dict[str, Any]) -> Record:
     if said.get("schema") != SCHEMA:
         raise ImagesError(f"{file} is a record of schema {said.get('schema')!r}, not {SCHEMA}")
     try:
-        identity, image = said["library"]["identity"], said["image"] or {}
+        # What failed early has no library, no identity or no driver.
+        identity = (said["library"] or {}).get("identity") or {}
+        image, driver = said["image"] or {}, said["driver"]
         machine = said["host"]["machine"]
         return Record(
             file=file,
-            commit=identity["commit"],
-            dirty=identity["dirty"],
-            source=identity["source"],
-            passed=said["passed"] is True and not said["failures"],
+            commit=identity.get("commit"),
+            dirty=identity.get("dirty"),
+            source=identity.get("source"),
+            passed=said["passed"] is True and not said["failures"] and _ran(said["suite"]["cases"]),
             backend=said["backend"],
-            stand_in_driver=said["driver"]["stand_in"] is not False,
+            stand_in_driver=driver is None or driver["stand_in"] is not False,
             variant=image.get("variant"),
             base=image.get("base"),
             overlaid=said["overlay"] is not None,
             platform=MACHINES.get(machine, machine),
-            devices=tuple(device["name"] for device in said["devices"]),
-            begun=said["begun"],
         )
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise ImagesError(f"{file} is no whole record: {error!r}") from error
+
+
+def _ran(cases: list[dict[str, Any]]) -> bool:
+    outcomes = {case["outcome"] for case in cases}
+    return "passed" in outcomes and "failed" not in outcomes
 
 
 def table(pins: Pins, lock: Lock, records: list[Record]) -> list[Row]:

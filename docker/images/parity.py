@@ -22,7 +22,8 @@ REVISION = "org.opencontainers.image.revision"
 
 # Of what they say, the vendor's words and what hashes of different files come to.
 _FOLLOW = ("org.dormant.inputs", "org.dormant.recipe", "org.opencontainers.image.title")
-_TOOLS = "io.buildah."
+_COMPARED = ("org.dormant.", "org.opencontainers.image.")
+"""What ours begin with; others come from the base or from what built the image."""
 _ABOUT = ("revision",)
 
 
@@ -101,7 +102,7 @@ def _labels(one: Contents, other: Contents) -> Iterator[str]:
     mine, theirs = one.image.labels, other.image.labels
     if mine is not None and theirs is not None:
         for label in sorted(mine.keys() | theirs.keys()):
-            if label.startswith(_TOOLS):
+            if not label.startswith(_COMPARED):
                 continue
             if label in OWN_LABELS or label in _FOLLOW:
                 differs = (label in mine) != (label in theirs)

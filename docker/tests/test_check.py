@@ -338,7 +338,7 @@ def test_an_installed_version_that_the_library_is_not(pair: Pair) -> None:
         ("org.dormant.backend", "cuda", "org.dormant.backend says cuda, and the library is hip"),
         ("org.dormant.inputs", None, "label org.dormant.inputs: "),
         ("org.dormant.variant", None, "label org.dormant.variant: "),
-        ("extra", "x", "label extra: "),
+        ("org.dormant.extra", "x", "label org.dormant.extra: "),
     ],
 )
 def test_labels(pair: Pair, label: str, value: str | None, said: str) -> None:
@@ -349,10 +349,11 @@ def test_labels(pair: Pair, label: str, value: str | None, said: str) -> None:
     assert said in "\n".join(pair(image("cuda"), rocm))
 
 
-def test_labels_of_the_vendor_and_of_the_tool_may_differ(pair: Pair) -> None:
+def test_labels_of_the_vendor_and_of_others_may_differ(pair: Pair) -> None:
     rocm = image("hip")
     rocm.labels["org.opencontainers.image.base.name"] = "another"
     rocm.labels["io.buildah.version"] = "2"
+    rocm.labels["maintainer"] = "of the base"
     rocm.labels["org.dormant.inputs"] = "sha256:another"
     assert pair(image("cuda"), rocm) == []
 
@@ -363,6 +364,16 @@ def test_what_an_image_says_of_itself(pair: Pair) -> None:
     rocm.files["etc/dormant/image.json"] = json.dumps({**about, "revision": "f" * 40}).encode()
     found = "\n".join(pair(image("cuda"), rocm))
     assert f"etc/dormant/image.json says {'f' * 40}, and the library is {COMMIT}" in found
+
+
+def test_damaged_lists(pair: Pair) -> None:
+    rocm = image("hip")
+    rocm.files["etc/dormant/image.json"] = b"[1]"
+    record = next(path for path in rocm.files if path.endswith("/RECORD"))
+    rocm.files[record] += b"half,a line\n"
+    found = "\n".join(pair(image("cuda"), rocm))
+    assert "etc/dormant/image.json: " in found
+    assert f"{record} has a line that is none: half,a line" in found
 
 
 def test_files_of_others_are_not_ours(pair: Pair) -> None:

@@ -38,6 +38,7 @@ RECORD: dict[str, Any] = {
     "image": {"name": None, "variant": "cuda-13.0", "base": f"{BASE}@{TAG}"},
     "overlay": None,
     "host": {"machine": "x86_64"},
+    "suite": {"cases": [{"outcome": "passed"}, {"outcome": "skipped"}]},
     "failures": [],
 }
 
@@ -83,6 +84,7 @@ FILE = "docker/evidence/h200.json"
         ({"image__base": None}, "stand-in only"),
         ({"image__base": "localhost/x:1", "overlay": {"wheel": "w"}}, "stand-in only"),
         ({"driver__stand_in": None}, "stand-in only"),
+        ({"driver": None}, "stand-in only"),
     ],
 )
 def test_what_a_record_shows(tmp_path: Path, changed: dict[str, Any], strength: str) -> None:
@@ -103,6 +105,12 @@ def test_what_a_record_shows(tmp_path: Path, changed: dict[str, Any], strength: 
         ({"passed": False}, "did not pass"),
         ({"passed": "yes"}, "did not pass"),
         ({"failures": ["a case"]}, "did not pass"),
+        ({"suite__cases": []}, "did not pass"),
+        ({"suite__cases": [{"outcome": "skipped"}]}, "did not pass"),
+        ({"suite__cases": [{"outcome": "passed"}, {"outcome": "failed"}]}, "did not pass"),
+        ({"library": None, "passed": False}, f"tested an unknown commit, not {COMMIT}"),
+        ({"library__identity": None}, f"tested an unknown commit, not {COMMIT}"),
+        ({"driver": None, "backend": None}, "tested the backend None, not cuda"),
     ],
 )
 def test_what_does_not_count(tmp_path: Path, changed: dict[str, Any], reason: str) -> None:
@@ -165,7 +173,8 @@ def test_records_of_no_variant_are_named(tmp_path: Path) -> None:
         ("{", "h200.json: "),
         (json.dumps({**RECORD, "schema": 2}), "is a record of schema 2, not 1"),
         (json.dumps({k: v for k, v in RECORD.items() if k != "library"}), "no whole record"),
-        (json.dumps({**RECORD, "driver": None}), "no whole record"),
+        (json.dumps({**RECORD, "driver": {}}), "no whole record"),
+        (json.dumps({**RECORD, "library": "x"}), "no whole record"),
     ],
 )
 def test_damaged_records_are_errors(tmp_path: Path, text: str, reason: str) -> None:

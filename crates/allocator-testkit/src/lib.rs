@@ -228,14 +228,16 @@ pub fn exclusive() -> MutexGuard<'static, ()> {
 #[must_use]
 pub fn pattern(bytes: u64, seed: u8) -> Vec<u8> {
     let mut state = u64::from(seed) << 32 | 0x9E37_79B9;
-    let mut out = Vec::with_capacity(usize::try_from(bytes).expect("a size that fits") + 8);
-    while (out.len() as u64) < bytes {
+    let mut out = vec![0; usize::try_from(bytes).expect("a size that fits")];
+    let mut next = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(usize::try_from(bytes).expect("a size that fits"));
+        state.to_le_bytes()
+    };
+    let (whole, rest) = out.as_chunks_mut();
+    whole.iter_mut().for_each(|part| *part = next());
+    rest.copy_from_slice(&next()[..rest.len()]);
     out
 }
 

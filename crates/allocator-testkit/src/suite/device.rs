@@ -8,7 +8,7 @@ use crate::Bench;
 use crate::limited::{Limited, Reading};
 
 /// So often a block is allocated, paused, resumed and freed. Odd, so that one is in the middle.
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 11;
 
 /// The device's own free bytes in the steps of one round.
 struct Round {
@@ -48,10 +48,10 @@ impl Round {
     }
 }
 
-/// Half of what there is, so that there is room for the block beside one that the device keeps.
+/// A quarter of what there is, so that there is room beside one that the device keeps.
 fn block_bytes<D: Driver>(bench: &Bench<Limited<D>>, device: Device) -> u64 {
-    let half = bench.driver().memory(device).expect("memory").total_bytes / 2;
-    half - half % bench.driver().granularity(device).expect("granularity").bytes()
+    let bytes = bench.driver().memory(device).expect("memory").total_bytes / 4;
+    bytes - bytes % bench.driver().granularity(device).expect("granularity").bytes()
 }
 
 /// With nobody else on the device: each step, to the byte.
