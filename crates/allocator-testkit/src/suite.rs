@@ -165,8 +165,8 @@ fn entries<D: Driver>(alone: bool) -> Vec<Entry<Limited<D>>> {
     all
 }
 
-/// Runs the suite and tells of each case as soon as it has ended, in the order of [`cases`], those
-/// left out too. Runs of one process take turns, so `on_result` must not begin another.
+/// Runs the suite and tells of each case as soon as it has ended, in the order of
+/// [`cases()`], those left out too. Runs of one process take turns, so `on_result` must not begin another.
 ///
 /// It takes over the panic hook for panics of its own cases, and no others.
 ///
