@@ -1,5 +1,6 @@
 //! The suite as a function, on simulated devices that are good, bad, and not ours alone.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -84,33 +85,42 @@ impl Hook for Peak {
     }
 }
 
-#[test]
-fn neighbours_on_the_device_neither_fool_the_run_nor_lose_their_room() {
-    let sim = Arc::new(sim(512 * MIB));
-    let peak = Peak::default();
-    let driver = Wrapped::<Sim, _>::with_hook(Arc::clone(&sim), peak.clone());
+/// While `work` runs, a neighbour takes and frees up to 24 MiB of the device at a time, and now and
+/// then everything, as it likes.
+fn beside_a_neighbour<T>(sim: &Sim, work: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
-    let results = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         scope.spawn(|| {
             let (mut state, mut held) = (0x9E37_79B9_u64, Vec::new());
             while !done.load(Ordering::Relaxed) {
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                let granules = 1 + state % 24;
-                if state & 0x100 == 0 || held.len() > 7 {
+                if held.len() > 7 || state.is_multiple_of(16) {
                     held.drain(..).for_each(|memory| sim.release(memory).expect("release"));
+                } else if state.is_multiple_of(2) && !held.is_empty() {
+                    sim.release(held.swap_remove(0)).expect("release");
                 } else {
-                    held.push(sim.create(DEVICE, granules * 2 * MIB).expect("room beside the run"));
+                    let bytes = (1 + state / 16 % 12) * 2 * MIB;
+                    held.push(sim.create(DEVICE, bytes).expect("room beside the run"));
                 }
-                std::thread::sleep(Duration::from_micros(state % 1000));
+                std::thread::sleep(Duration::from_micros(state / 256 % 2000));
             }
             held.drain(..).for_each(|memory| sim.release(memory).expect("release"));
         });
-        let results = run(Arc::new(driver), &options(false));
+        // Also when the work fails: else nobody would hear of it.
+        let ended = catch_unwind(AssertUnwindSafe(work));
         done.store(true, Ordering::Relaxed);
-        results
-    });
+        ended.unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+#[test]
+fn a_neighbour_on_the_device_neither_fools_the_run_nor_loses_its_room() {
+    let sim = Arc::new(sim(512 * MIB));
+    let peak = Peak::default();
+    let driver = Wrapped::<Sim, _>::with_hook(Arc::clone(&sim), peak.clone());
+    let results = beside_a_neighbour(&sim, || run(Arc::new(driver), &options(false)));
     assert_eq!(failed(&results), []);
     let most = peak.most.load(Ordering::Relaxed);
     assert!((100 * MIB..=128 * MIB).contains(&most), "{most} bytes were taken at once");
@@ -162,6 +172,16 @@ fn a_device_that_keeps_what_a_pause_gave_back_is_found_out() {
             assert_eq!(names, [THE_DEVICE], "{failed:?}");
         }
     }
+}
+
+#[test]
+fn a_neighbour_hides_no_device_that_keeps_memory() {
+    let sim = Arc::new(sim(512 * MIB));
+    let options = SuiteOptions { only: vec![THE_DEVICE.to_owned()], ..options(false) };
+    let driver = Wrapped::<Sim, _>::with_hook(Arc::clone(&sim), Keeps::default());
+    let results = beside_a_neighbour(&sim, || run(Arc::new(driver), &options));
+    assert_eq!(failed(&results).len(), 1);
+    assert_eq!(free(&*sim), 512 * MIB);
 }
 
 #[test]

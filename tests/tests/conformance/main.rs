@@ -11,20 +11,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use allocator_core::{Driver, Error};
-use allocator_testkit::suite::{self, Outcome, SuiteOptions};
 use allocator_testkit::{Setup, exclusive};
 use dormant_sim::{Sim, SimConfig};
 use dormant_tests::doubles::{Double, Loaded};
 
+mod one_call;
 mod parity;
 
 /// Two small devices. Like the real one, they read some bytes as free that they give to nobody, and
 /// their fresh memory holds anything.
 const MACHINE: &str =
     "DORMANT_SIM_DEVICES=2;DORMANT_SIM_CAPACITY=128MiB;DORMANT_SIM_HELD_BACK=8MiB";
-
-/// How much of each the suite takes when it leaves others room: what is not held back.
-const PART_BYTES: u64 = 120 << 20;
 
 /// What an ordinary block is on them.
 const UNIT_BYTES: u64 = 6 << 20;
@@ -59,46 +56,15 @@ fn sim(configuration: &str, unit_bytes: u64) -> Option<Setup<Sim>> {
     setup_of(Arc::new(driver), unit_bytes, None)
 }
 
-/// The whole suite as a function, on a part of the devices: as beside others, and as with nobody
-/// else there.
-fn in_one_call<D: Driver>(setup: Option<Setup<D>>) {
-    let Some(Setup { driver, unit_bytes, slack_bytes, exclusive: _turn }) = setup else { return };
-    for alone in [false, true] {
-        let options = SuiteOptions {
-            limit_bytes: PART_BYTES,
-            unit_bytes: Some(unit_bytes),
-            alone,
-            slack_bytes,
-            ..SuiteOptions::default()
-        };
-        expect_all(&driver, &options);
-    }
-}
-
-/// Fails unless every case was run, and passed.
-fn expect_all<D: Driver>(driver: &Arc<D>, options: &SuiteOptions) {
-    let mut results = Vec::new();
-    suite::run(Arc::clone(driver), options, &mut |result| results.push(result.clone()))
-        .expect("a run");
-    assert_eq!(results.len(), suite::cases().len());
-    results.retain(|result| result.outcome != Outcome::Passed);
-    assert_eq!(results, [], "{options:?}");
-}
-
 /// One module of the simulated device. Each case has a device of its own.
 macro_rules! on_sim {
     ($($module:ident: $faults:literal, $unit:expr;)*) => {$(
         mod $module {
-            fn setup() -> Option<allocator_testkit::Setup<dormant_sim::Sim>> {
+            pub(crate) fn setup() -> Option<allocator_testkit::Setup<dormant_sim::Sim>> {
                 crate::sim($faults, $unit)
             }
 
             allocator_testkit::conformance_suite!(setup);
-
-            #[test]
-            fn the_suite_passes_in_one_call() {
-                crate::in_one_call(setup());
-            }
         }
     )*};
 }
@@ -150,7 +116,7 @@ macro_rules! on_double {
 
             use crate::OnDouble;
 
-            fn setup() -> Option<Setup<$backend>> {
+            pub(crate) fn setup() -> Option<Setup<$backend>> {
                 static DOUBLE: OnceLock<OnDouble<$backend>> = OnceLock::new();
                 // SAFETY: a stand-in has no initialisers, and its functions are declared as the
                 // driver's.
@@ -161,11 +127,6 @@ macro_rules! on_double {
             }
 
             conformance_suite!(setup);
-
-            #[test]
-            fn the_suite_passes_in_one_call() {
-                crate::in_one_call(setup());
-            }
         }
     )*};
 }
@@ -209,15 +170,6 @@ fn device<D: Driver>(found: &'static Result<Arc<D>, Error>, backend: &str) -> Op
     })
 }
 
-/// As a program runs it there: 1 GiB of each device.
-fn on_part_of_a_device<D: Driver>(setup: Option<Setup<D>>) {
-    let Some(Setup { driver, exclusive: _turn, .. }) = setup else { return };
-    for alone in [false, true] {
-        let options = SuiteOptions { alone, slack_bytes: 16 << 20, ..SuiteOptions::default() };
-        expect_all(&driver, &options);
-    }
-}
-
 macro_rules! on_device {
     ($($module:ident: $backend:ty, $name:literal;)*) => {$(
         mod $module {
@@ -226,17 +178,12 @@ macro_rules! on_device {
             use allocator_core::Error;
             use allocator_testkit::{Setup, conformance_suite};
 
-            fn setup() -> Option<Setup<$backend>> {
+            pub(crate) fn setup() -> Option<Setup<$backend>> {
                 static DRIVER: OnceLock<Result<Arc<$backend>, Error>> = OnceLock::new();
                 crate::device(DRIVER.get_or_init(|| <$backend>::open().map(Arc::new)), $name)
             }
 
             conformance_suite!(setup);
-
-            #[test]
-            fn the_suite_passes_in_one_call() {
-                crate::on_part_of_a_device(setup());
-            }
         }
     )*};
 }

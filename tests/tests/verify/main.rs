@@ -132,6 +132,27 @@ fn a_driver_that_gives_no_memory_back_is_found_out_and_the_case_is_named() {
 }
 
 #[test]
+fn with_one_device_what_takes_two_is_not_tried_and_no_failure() {
+    let folder = Folder::new(&[Double::Cuda]);
+    let run = |expect: &[&str]| {
+        let mut command = folder.command(program());
+        command.env("DORMANT_CUDA_LIBRARY", folder.path().join(Double::Cuda.soname()));
+        command.env("DORMANT_LIBRARY", library()).envs(MACHINE).arg("verify");
+        command.args(["--backend", "cuda", "--limit", "128MiB", "--json"]).args(expect);
+        command.output().expect("a run")
+    };
+    let output = run(&[]);
+    assert!(output.status.success(), "{}", said(&output));
+    let found = record(&output);
+    let held = found["guarantees"].as_array().expect("a list");
+    let untried: Vec<_> = held.iter().filter(|each| each["held"] != true).collect();
+    assert_eq!(untried, [&serde_json::json!({"guarantee": "devices-apart", "held": null})]);
+    let output = run(&["--expect", "devices-apart"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(failures(&record(&output)).contains("devices-apart did not hold, or was not tried"));
+}
+
+#[test]
 fn what_is_expected_and_not_so_fails_and_is_named() {
     let folder = Folder::new(&[Double::Cuda]);
     let mut command = verify_on(Double::Cuda, &folder);

@@ -77,6 +77,8 @@ pub fn allocations_race_pauses_and_every_block_is_usable<D: Driver>(bench: &Benc
             while !done.load(Ordering::Relaxed) {
                 bench.engine.pause("other", &PauseOptions::default()).expect("pause");
                 bench.engine.resume("other", &ResumeOptions::default()).expect("resume");
+                // Whoever waits for the turn to copy gets it now, and not by chance.
+                std::thread::sleep(Duration::from_micros(100));
             }
         });
         let workers: Vec<_> = (1..=3)

@@ -33,7 +33,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_parser = cli::backend_names())]
     pub(crate) backend: Option<Backend>,
 
-    /// A device, as its driver counts; may be given twice [default: 0].
+    /// A device, as its driver counts; may be given twice, and one case takes two [default: 0].
     #[arg(long, value_name = "N")]
     pub(crate) device: Vec<u32>,
 

@@ -38,7 +38,7 @@ pub(crate) fn objections(record: &Path, args: &VerifyArgs) -> Result<Vec<String>
         why.push("no case was run".to_owned());
     }
     for name in &args.expect {
-        if !record.guarantees.contains(&Held { guarantee: name.clone(), held: true }) {
+        if !record.guarantees.contains(&Held { guarantee: name.clone(), held: Some(true) }) {
             why.push(format!("this run does not show that the guarantee {name} holds"));
         }
     }

@@ -122,11 +122,12 @@ pub(crate) enum Outcome {
     Skipped,
 }
 
-/// Whether all cases of a guarantee passed.
+/// Whether a guarantee held: all its cases passed. `None` where none failed and not all were run: some
+/// take two devices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Held {
     pub(crate) guarantee: String,
-    pub(crate) held: bool,
+    pub(crate) held: Option<bool>,
 }
 
 /// What was asked for on the command line.

@@ -37,8 +37,17 @@ pub(crate) fn verdict(record: &Record, output: &mut Output) {
         "cases:   {passed} passed, {failed} failed{skipped}; {:.1} s in all",
         record.seconds
     ));
-    let held: Vec<_> = record.guarantees.iter().filter(|each| each.held).collect();
-    output.line(format_args!("guarantees: {} of {} held", held.len(), record.guarantees.len()));
+    let named = |held: Option<bool>| {
+        let names = record.guarantees.iter().filter(|each| each.held == held);
+        names.map(|each| each.guarantee.as_str()).collect::<Vec<_>>()
+    };
+    output.line(format_args!("guarantees: {} held", named(Some(true)).len()));
+    for (held, words) in [(Some(false), "did not hold"), (None, "not tried")] {
+        let names = named(held);
+        if !names.is_empty() {
+            output.line(format_args!("  {words}: {}", names.join(" ")));
+        }
+    }
     for failure in &record.failures {
         output.line(format_args!("FAILED   {}", failure.replace('\n', "\n         ")));
     }
