@@ -67,8 +67,8 @@ class Buildah:
 
     def build(self, job: Job) -> None:
         """Build an image."""
-        command = ["buildah", "build", *job.options(), "--pull=false", "--format", "oci"]
-        command += ["--timestamp", str(job.epoch)]
+        command = ["buildah", "build", *job.options(), "--pull=false", "--force-rm"]
+        command += ["--format", "oci", "--timestamp", str(job.epoch)]
         # Its cache does not look at what is bind-mounted into a step, so nothing that is installed
         # from a mount may come from there.
         command += ["--layers"] if job.cached else ["--layers=false", "--no-cache"]
