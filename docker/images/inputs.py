@@ -25,6 +25,9 @@ RECIPE = {
     "dockerfiles": ("docker/Dockerfile.builder", "docker/Dockerfile.{image}"),
     "recipe": ("docker/recipe",),
     "tools": ("{requirements}",),
+}
+# What the builder takes from the sources beside the wheels.
+WITH_SOURCES = {
     # The stand-ins' programs for the self-test; cargo wants the manifests of the whole workspace.
     "verify": ("tests/Cargo.toml", "tests/src", "tests/c", "benches/Cargo.toml"),
     "licences": ("LICENSE-MIT", "LICENSE-APACHE"),
@@ -57,7 +60,7 @@ def inputs_of(
     """Hash everything that feeds a variant's image.
 
     `wheels` is a folder of local wheels that go into the image too. With `source_commit` the
-    sources and packages are those of that commit, not of the working tree.
+    sources, packages and self-test's programs are those of that commit, not of the working tree.
     """
     tree = worktree_lister(root)
     sources = commit_lister(root, source_commit) if source_commit else tree
@@ -70,6 +73,7 @@ def inputs_of(
     for name, paths in RECIPE.items():
         filled = (p.format(image=variant.image, requirements=pins.requirements) for p in paths)
         recipe[name] = _files(filled, tree)
+    recipe.update({name: _files(paths, sources) for name, paths in WITH_SOURCES.items()})
     into_wheels: dict[str, Any] = {n: _files(paths, sources) for n, paths in WHEELS.items()}
     into_wheels["local_wheels"] = _local_wheels(wheels) if wheels is not None else {}
     return Inputs(

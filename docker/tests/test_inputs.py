@@ -192,6 +192,17 @@ def test_sources_of_a_commit(repository: Repository) -> None:
     assert repository.inputs("cuda-13.0").inputs == then.inputs
 
 
+@pytest.mark.parametrize("path", ["tests/c/seed.c", "LICENSE-MIT"])
+def test_what_the_builder_takes_from_the_sources_is_of_their_commit(
+    repository: Repository, path: str
+) -> None:
+    commit, before = repository.commit(), repository.inputs("rocm-7.2")
+    repository.write(path, "changed")
+    repository.commit()
+    assert repository.inputs("rocm-7.2").recipe != before.recipe
+    assert repository.inputs("rocm-7.2", source_commit=commit).recipe == before.recipe
+
+
 @pytest.mark.parametrize(
     "path",
     [
