@@ -17,7 +17,7 @@ RUN --mount=type=bind,target=/dormant-context \
     sha256sum --check --strict --quiet "${into}/pinned"; \
     wheel=$(sed -n "s/^[0-9a-f]\{64\}  \(torch_memory_saver-.*_$(uname -m)\.whl\)$/\1/p" \
         "${into}/SHA256SUMS"); \
-    fetch "${wheel:?is for this processor: SHA256SUMS has none}"; \
+    fetch "${wheel:?none in SHA256SUMS for this processor}"; \
     grep -F "  ${wheel}" "${into}/SHA256SUMS" >"${into}/pinned"; \
     sed -i "s|  |  ${into}/|" "${into}/pinned"; \
     sha256sum --check --strict --quiet "${into}/pinned"; \
