@@ -9,6 +9,9 @@ pub(crate) const VARIABLE: &str = "DORMANT_LIBRARY";
 
 const NAME: &str = "libdormant.so";
 
+/// The name that cargo gives it.
+const BUILT_NAME: &str = "libdormant_capi.so";
+
 /// The library to preload, as an absolute path: the one that is asked for, else the one that the
 /// environment names, else one that was installed with this program.
 ///
@@ -42,12 +45,12 @@ fn existing(path: &Path, named_by: &str) -> Result<PathBuf, String> {
     std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Where it may have been installed with the program: beside it, in the library folder of the same
-/// prefix, in a Python package there.
+/// Where it may have been installed with the program: beside it (also as cargo builds it), in the
+/// library folder of the same prefix, in a Python package there.
 fn places(program: &Path) -> Vec<PathBuf> {
     let mut places = Vec::new();
     let Some(folder) = program.parent() else { return places };
-    places.push(folder.join(NAME));
+    places.extend([NAME, BUILT_NAME].map(|name| folder.join(name)));
     let Some(prefix) = folder.parent() else { return places };
     places.push(prefix.join("lib").join(NAME));
     for library in ["lib", "lib64"] {
@@ -95,6 +98,7 @@ mod tests {
         let places = places(&prefix.join("bin/dormant"));
         let wanted = [
             "bin/libdormant.so",
+            "bin/libdormant_capi.so",
             "lib/libdormant.so",
             "lib/python3.12/site-packages/dormant/_lib/libdormant.so",
             "lib/python3.12/dist-packages/dormant/_lib/libdormant.so",

@@ -36,7 +36,8 @@ fn checked(record: &Path, args: &VerifyArgs, output: &mut Output) -> bool {
     let commit = args.commit.as_deref().unwrap_or_default();
     match check::objections(record, args) {
         Ok(why) if why.is_empty() => {
-            output.line(format_args!("{} proves {commit}", record.display()));
+            let simulated = if args.allow_stand_in { ", a simulated device allowed" } else { "" };
+            output.line(format_args!("{} proves {commit}{simulated}", record.display()));
             true
         }
         Ok(why) => {

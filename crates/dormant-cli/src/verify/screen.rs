@@ -25,18 +25,30 @@ pub(crate) fn beginning(record: &Record, output: &mut Output) {
     }
 }
 
-/// What came out.
+/// What came out: what is wrong first.
 pub(crate) fn verdict(record: &Record, output: &mut Output) {
-    let count = |outcome| record.suite.cases.iter().filter(|case| case.outcome == outcome).count();
-    let (passed, failed) = (count(Outcome::Passed), count(Outcome::Failed));
-    let skipped = match count(Outcome::Skipped) {
-        0 => String::new(),
-        skipped => format!(", {skipped} skipped"),
-    };
-    output.line(format_args!(
-        "cases:   {passed} passed, {failed} failed{skipped}; {:.1} s in all",
-        record.seconds
-    ));
+    for failure in &record.failures {
+        output.line(format_args!("FAILED   {}", failure.replace('\n', "\n         ")));
+    }
+    if !record.suite.cases.is_empty() {
+        cases(record, output);
+        guarantees(record, output);
+    }
+    output.line(if record.passed { "verified" } else { "not verified" });
+}
+
+fn cases(record: &Record, output: &mut Output) {
+    let of = |outcome| record.suite.cases.iter().filter(move |case| case.outcome == outcome);
+    let (passed, failed) = (of(Outcome::Passed).count(), of(Outcome::Failed).count());
+    let seconds = record.seconds;
+    output.line(format_args!("cases:   {passed} passed, {failed} failed; {seconds:.1} s in all"));
+    for case in of(Outcome::Skipped) {
+        let why = case.reason.as_deref().unwrap_or("no reason is known");
+        output.line(format_args!("         {} was not run: {why}", case.case));
+    }
+}
+
+fn guarantees(record: &Record, output: &mut Output) {
     let named = |held: Option<bool>| {
         let names = record.guarantees.iter().filter(|each| each.held == held);
         names.map(|each| each.guarantee.as_str()).collect::<Vec<_>>()
@@ -45,11 +57,7 @@ pub(crate) fn verdict(record: &Record, output: &mut Output) {
     for (held, words) in [(Some(false), "did not hold"), (None, "not tried")] {
         let names = named(held);
         if !names.is_empty() {
-            output.line(format_args!("  {words}: {}", names.join(" ")));
+            output.line(format_args!("         {words}: {}", names.join(" ")));
         }
     }
-    for failure in &record.failures {
-        output.line(format_args!("FAILED   {}", failure.replace('\n', "\n         ")));
-    }
-    output.line(if record.passed { "verified" } else { "not verified" });
 }

@@ -10,8 +10,8 @@ from . import _native
 from ._native import text
 from .errors import InternalError
 
-_SHORTEST = 12
-"""How much of a commit must be named: as much as a wheel's version shows."""
+_SHORTEST = 7
+"""How much of a commit must be named: as much as git shows of one."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def build_info() -> BuildInfo:
             profile=said["profile"],
             rustc=said["rustc"],
             guarantees=tuple(said["guarantees"]),
-            library=library._name,
+            library=text(library.dormant_library_path()) or library._name,
             line=text(library.dormant_build()) or "",
         )
     except (ValueError, KeyError) as error:

@@ -40,6 +40,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "dormant_version": (c_char_p, []),
     "dormant_build": (c_char_p, []),
     "dormant_build_info": (c_char_p, []),
+    "dormant_library_path": (c_char_p, []),
     "dormant_last_error": (_STATUS, [POINTER(structs.DormantError)]),
     "dormant_last_failures": (None, [EACH, c_void_p]),
     "dormant_configuration": (_STATUS, [POINTER(structs.DormantConfig)]),
