@@ -79,9 +79,32 @@ fn identity(root: &Path) -> Option<(String, bool)> {
     if !matches!(commit.len(), 40 | 64) || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
-    let asked = ["status", "--porcelain=v1", "--untracked-files=all", "--ignore-submodules=none"];
-    let changes = git(root, asked.into_iter().chain(["--"]).chain(SOURCES))?;
-    Some((commit, !changes.is_empty()))
+    Some((commit, is_changed(root)?))
+}
+
+/// Whether the sources differ from the commit: also by files that git was told to ignore, and where it
+/// was told to take a file for unchanged, whatever is in it.
+fn is_changed(root: &Path) -> Option<bool> {
+    let asked = [
+        "status",
+        "--porcelain=v1",
+        "-z",
+        "--untracked-files=all",
+        "--ignored=traditional",
+        "--ignore-submodules=none",
+    ];
+    let changes = output(root, asked.into_iter().chain(["--"]).chain(SOURCES))?;
+    let changed = entries(&changes).any(|entry| match entry.strip_prefix(b"!! ") {
+        Some(ignored) => ignored.split(|byte| *byte == b'/').all(counts),
+        None => true,
+    });
+    let flags = output(root, ["ls-files", "-v", "-z", "--"].into_iter().chain(SOURCES))?;
+    Some(changed || entries(&flags).any(|entry| !entry.starts_with(b"H ")))
+}
+
+/// The entries of a list that git ends with a zero byte each.
+fn entries(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|byte| *byte == 0).filter(|entry| !entry.is_empty())
 }
 
 /// Runs again when HEAD moves, or the index does.
@@ -112,7 +135,10 @@ fn watch(path: &Path) {
 
 /// What git answers, or nothing where it fails. It takes no lock, starts no helper, and leaves the
 /// index as it is: `status` would else write it anew, and so have this script run again.
-fn git<S: AsRef<OsStr>>(root: &Path, arguments: impl IntoIterator<Item = S>) -> Option<String> {
+fn output<S: AsRef<OsStr>>(
+    root: &Path,
+    arguments: impl IntoIterator<Item = S>,
+) -> Option<Vec<u8>> {
     let mut command = Command::new("git");
     for variable in FOREIGN {
         command.env_remove(variable);
@@ -120,8 +146,13 @@ fn git<S: AsRef<OsStr>>(root: &Path, arguments: impl IntoIterator<Item = S>) -> 
     command.args(["--no-optional-locks", "-c", "core.fsmonitor=false", "-C"]).arg(root);
     command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
     let output = command.output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| text.trim_end().to_owned())
+    output.status.success().then_some(output.stdout)
+}
+
+/// The same as one text.
+fn git<S: AsRef<OsStr>>(root: &Path, arguments: impl IntoIterator<Item = S>) -> Option<String> {
+    let text = String::from_utf8(output(root, arguments)?).ok()?;
+    Some(text.trim_end().to_owned())
 }
 
 /// The hash over all sources: of a list in the format of `sha256sum`, sorted by path. Hidden
@@ -152,13 +183,17 @@ fn list(root: &Path, path: &Path, files: &mut BTreeMap<Vec<u8>, PathBuf>) -> io:
     } else if kind.is_dir() {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            let name = entry.file_name();
-            if !name.as_bytes().starts_with(b".") && !MADE.iter().any(|made| name == *made) {
+            if counts(entry.file_name().as_bytes()) {
                 list(root, &entry.path(), files)?;
             }
         }
     }
     Ok(())
+}
+
+/// Whether files and folders of this name are sources.
+fn counts(name: &[u8]) -> bool {
+    !name.starts_with(b".") && !MADE.iter().any(|made| name == made.as_bytes())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -192,6 +192,24 @@ def test_what_a_changed_file_makes_dirty(
     assert (here.dirty, here.python_dirty) == dirty
 
 
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_a_file_that_git_takes_for_unchanged_makes_dirty(repository: Path, flag: str) -> None:
+    git(repository, "update-index", flag, "crates/one/src/lib.rs")
+    (repository / "crates/one/src/lib.rs").write_text("changed\n")
+    assert identity.checkout(repository).dirty is True
+
+
+def test_a_source_that_git_ignores_makes_dirty_and_what_is_made_does_not(repository: Path) -> None:
+    (repository / ".git/info/exclude").write_text("new.rs\nmade\n.*\n")
+    one = repository / "crates/one"
+    for path in ("target/made", "__pycache__/made", ".hidden"):
+        (one / path).parent.mkdir(exist_ok=True)
+        (one / path).write_text("")
+    assert identity.checkout(repository).dirty is False
+    (one / "src/new.rs").write_text("")
+    assert identity.checkout(repository).dirty is True
+
+
 def test_a_checkout_does_not_believe_the_variables_of_another(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
