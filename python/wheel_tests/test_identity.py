@@ -76,6 +76,15 @@ def test_a_file_that_was_cut_is_refused(tmp_path: Path, size: int) -> None:
         identity.note(file)
 
 
+def test_a_place_beyond_all_files_is_damage(tmp_path: Path) -> None:
+    file = elf_files.write(tmp_path / "file", dormant())
+    content = bytearray(file.read_bytes())
+    content[0x20:0x28] = b"\xff" * 8  # Where the program headers are.
+    file.write_bytes(content)
+    with pytest.raises(elf.ElfError, match="file is damaged"):
+        identity.note(file)
+
+
 def test_the_note_of_a_library_that_a_compiler_made(
     tmp_path: Path, tool: Callable[[str], str]
 ) -> None:

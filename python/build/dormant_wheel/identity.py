@@ -157,8 +157,8 @@ def _commit(root: Path) -> str | None:
 def _changed(root: Path, paths: Sequence[str], ignored: bool = False) -> bool | None:
     """Whether anything there differs from the commit.
 
-    A file that git was told to take for unchanged counts as changed; with ``ignored`` sources that it
-    was told to ignore do, too.
+    A file that git was told to take for unchanged counts as changed; with ``ignored`` sources
+    that it was told to ignore do, too.
     """
     asked = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=none"]
     if ignored:
