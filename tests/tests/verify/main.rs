@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use allocator_testkit::suite;
-use dormant_tests::c::said;
+use dormant_tests::c::{self, said};
 use dormant_tests::doubles::{Double, Folder, find_built};
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ fn identity() -> Value {
     serde_json::from_slice(&output.expect("a run").stdout).expect("JSON")
 }
 
-fn sha256(path: &std::path::Path) -> String {
+fn sha256(path: &Path) -> String {
     let output = Command::new("sha256sum").arg(path).output().expect("sha256sum");
     String::from_utf8_lossy(&output.stdout).split(' ').next().expect("a hash").to_owned()
 }
@@ -335,4 +335,16 @@ fn times_that_no_clock_reaches_are_a_wrong_command_line() {
         let output = output.expect("a run");
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     }
+}
+
+#[test]
+fn a_run_from_c_is_refused_during_a_capture_and_inside_another() {
+    let folder = Folder::new(&[Double::Cuda]);
+    let program = c::program("verify.c", &["-ldl"]);
+    // A run that waits for itself would wait for ever.
+    let mut command = folder.command(Path::new("timeout"));
+    command.arg("60").arg(program).arg(library()).envs(MACHINE);
+    command.env("DORMANT_CUDA_LIBRARY", folder.path().join(Double::Cuda.soname()));
+    let output = command.output().expect("a run");
+    assert!(output.status.success(), "{}", said(&output));
 }
