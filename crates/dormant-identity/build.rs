@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 
@@ -44,7 +45,11 @@ fn main() {
         }
     }
     let identity = root.as_deref().and_then(identity);
-    let source = root.as_deref().and_then(|root| source_hash(root).ok());
+    let listing = root.as_deref().and_then(|root| listing(root).ok());
+    if let (Some(root), Some(listing)) = (&root, &listing) {
+        refuse_what_cargo_overlooks(root, listing);
+    }
+    let source = listing.map(|listing| format!("sha256:{}", hex(&listing)));
     let (commit, dirty) = match &identity {
         Some((commit, true)) => (commit.as_str(), "true"),
         Some((commit, false)) => (commit.as_str(), "false"),
@@ -79,9 +84,32 @@ fn identity(root: &Path) -> Option<(String, bool)> {
     if !matches!(commit.len(), 40 | 64) || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
-    let asked = ["status", "--porcelain=v1", "--untracked-files=all", "--ignore-submodules=none"];
-    let changes = git(root, asked.into_iter().chain(["--"]).chain(SOURCES))?;
-    Some((commit, !changes.is_empty()))
+    Some((commit, is_changed(root)?))
+}
+
+/// Whether the sources differ from the commit: also by files that git was told to ignore, and where it
+/// was told to take a file for unchanged, whatever is in it.
+fn is_changed(root: &Path) -> Option<bool> {
+    let asked = [
+        "status",
+        "--porcelain=v1",
+        "-z",
+        "--untracked-files=all",
+        "--ignored=traditional",
+        "--ignore-submodules=none",
+    ];
+    let changes = output(root, asked.into_iter().chain(["--"]).chain(SOURCES))?;
+    let changed = entries(&changes).any(|entry| match entry.strip_prefix(b"!! ") {
+        Some(ignored) => ignored.split(|byte| *byte == b'/').all(counts),
+        None => true,
+    });
+    let flags = output(root, ["ls-files", "-v", "-z", "--"].into_iter().chain(SOURCES))?;
+    Some(changed || entries(&flags).any(|entry| !entry.starts_with(b"H ")))
+}
+
+/// The entries of a list that git ends with a zero byte each.
+fn entries(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|byte| *byte == 0).filter(|entry| !entry.is_empty())
 }
 
 /// Runs again when HEAD moves, or the index does.
@@ -112,7 +140,7 @@ fn watch(path: &Path) {
 
 /// What git answers, or nothing where it fails. It takes no lock, starts no helper, and leaves the
 /// index as it is: `status` would else write it anew, and so have this script run again.
-fn git<S: AsRef<OsStr>>(root: &Path, arguments: impl IntoIterator<Item = S>) -> Option<String> {
+fn output<S: AsRef<OsStr>>(root: &Path, arguments: impl IntoIterator<Item = S>) -> Option<Vec<u8>> {
     let mut command = Command::new("git");
     for variable in FOREIGN {
         command.env_remove(variable);
@@ -120,13 +148,55 @@ fn git<S: AsRef<OsStr>>(root: &Path, arguments: impl IntoIterator<Item = S>) -> 
     command.args(["--no-optional-locks", "-c", "core.fsmonitor=false", "-C"]).arg(root);
     command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
     let output = command.output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| text.trim_end().to_owned())
+    output.status.success().then_some(output.stdout)
 }
 
-/// The hash over all sources: of a list in the format of `sha256sum`, sorted by path. Hidden
+/// The same as one text.
+fn git<S: AsRef<OsStr>>(root: &Path, arguments: impl IntoIterator<Item = S>) -> Option<String> {
+    let text = String::from_utf8(output(root, arguments)?).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+/// Ends the build where a source was replaced by one that is older than the last build: cargo goes by
+/// times, and would take what it compiled from the other one for this.
+fn refuse_what_cargo_overlooks(root: &Path, listing: &[u8]) {
+    let Some(out) = std::env::var_os("OUT_DIR") else { return };
+    let before = Path::new(&out).join("sources");
+    let is_older = |path: &[u8], built: SystemTime| {
+        let file = fs::metadata(root.join(OsStr::from_bytes(path)));
+        file.and_then(|file| file.modified()).is_ok_and(|changed| changed <= built)
+    };
+    let mut overlooked = false;
+    let built = fs::metadata(&before).and_then(|file| file.modified());
+    if let (Ok(built), Ok(seen)) = (built, fs::read(&before)) {
+        let seen: BTreeMap<_, _> = hashes(&seen).collect();
+        for (path, hash) in hashes(listing) {
+            if seen.get(path).is_some_and(|seen| *seen != hash) && is_older(path, built) {
+                println!(
+                    "cargo::error={} was changed, and has a time before the last build: cargo would \
+                     not compile it anew. `touch` it",
+                    String::from_utf8_lossy(path)
+                );
+                overlooked = true;
+            }
+        }
+    }
+    if !overlooked {
+        fs::write(before, listing).expect("cargo's own folder can be written");
+    }
+}
+
+/// Path and hash of each line of a listing.
+fn hashes(listing: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let lines = listing.split(|byte| *byte == b'\n');
+    lines
+        .filter_map(|line| line.split_at_checked(64))
+        .filter_map(|(hash, path)| Some((path.get(2..)?, hash)))
+}
+
+/// What the hash is over: a list of all sources in the format of `sha256sum`, sorted by path. Hidden
 /// files and what is made in building do not count, nor do symbolic links.
-fn source_hash(root: &Path) -> io::Result<String> {
+fn listing(root: &Path) -> io::Result<Vec<u8>> {
     let mut files = BTreeMap::new();
     for source in SOURCES {
         if !source.starts_with('.') {
@@ -140,7 +210,7 @@ fn source_hash(root: &Path) -> io::Result<String> {
         listing.extend_from_slice(&name);
         listing.push(b'\n');
     }
-    Ok(format!("sha256:{}", hex(&listing)))
+    Ok(listing)
 }
 
 /// Adds the regular files at and below a path, by their paths from the root.
@@ -152,13 +222,17 @@ fn list(root: &Path, path: &Path, files: &mut BTreeMap<Vec<u8>, PathBuf>) -> io:
     } else if kind.is_dir() {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
-            let name = entry.file_name();
-            if !name.as_bytes().starts_with(b".") && !MADE.iter().any(|made| name == *made) {
+            if counts(entry.file_name().as_bytes()) {
                 list(root, &entry.path(), files)?;
             }
         }
     }
     Ok(())
+}
+
+/// Whether files and folders of this name are sources.
+fn counts(name: &[u8]) -> bool {
+    !name.starts_with(b".") && !MADE.iter().any(|made| name == made.as_bytes())
 }
 
 fn hex(bytes: &[u8]) -> String {

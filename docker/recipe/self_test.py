@@ -150,9 +150,12 @@ def suite_holds(wanted: Wanted, user: int | None) -> None:
     soname, variable = DRIVERS[wanted.backend]
     command = [str(PROGRAM), "verify", "--backend", wanted.backend, "--alone", "--wait", "0"]
     command += ["--expect-commit", wanted.commit, "--expect-source", wanted.source]
+    command += ["--device", "0", "--device", "1"]
     for state in wanted.environments():
         stand_in = {variable: str(wanted.parts / "lib" / soname)}
         simulated = {"DORMANT_SIM_DEVICES": "2", "DORMANT_SIM_CAPACITY": "128MiB"}
+        # Else new memory is zero there, whether anybody has cleared it or not.
+        simulated["DORMANT_SIM_FAULTS"] = "stale_bytes"
         said = expect(command, user, {**stand_in, **simulated, **state})
         counted = [line for line in said.splitlines() if line.startswith(("cases:", "guarantees:"))]
         shown = "; ".join(" ".join(line.split()) for line in counted)

@@ -76,6 +76,15 @@ def test_a_file_that_was_cut_is_refused(tmp_path: Path, size: int) -> None:
         identity.note(file)
 
 
+def test_a_place_beyond_all_files_is_damage(tmp_path: Path) -> None:
+    file = elf_files.write(tmp_path / "file", dormant())
+    content = bytearray(file.read_bytes())
+    content[0x20:0x28] = b"\xff" * 8  # Where the program headers are.
+    file.write_bytes(content)
+    with pytest.raises(elf.ElfError, match="file is damaged"):
+        identity.note(file)
+
+
 def test_the_note_of_a_library_that_a_compiler_made(
     tmp_path: Path, tool: Callable[[str], str]
 ) -> None:
@@ -190,6 +199,24 @@ def test_what_a_changed_file_makes_dirty(
     (repository / path).write_text("/target\n__pycache__\nchanged\n")
     here = identity.checkout(repository)
     assert (here.dirty, here.python_dirty) == dirty
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_a_file_that_git_takes_for_unchanged_makes_dirty(repository: Path, flag: str) -> None:
+    git(repository, "update-index", flag, "crates/one/src/lib.rs")
+    (repository / "crates/one/src/lib.rs").write_text("changed\n")
+    assert identity.checkout(repository).dirty is True
+
+
+def test_a_source_that_git_ignores_makes_dirty_and_what_is_made_does_not(repository: Path) -> None:
+    (repository / ".git/info/exclude").write_text("new.rs\nmade\n.*\n")
+    one = repository / "crates/one"
+    for path in ("target/made", "__pycache__/made", ".hidden"):
+        (one / path).parent.mkdir(exist_ok=True)
+        (one / path).write_text("")
+    assert identity.checkout(repository).dirty is False
+    (one / "src/new.rs").write_text("")
+    assert identity.checkout(repository).dirty is True
 
 
 def test_a_checkout_does_not_believe_the_variables_of_another(

@@ -9,6 +9,8 @@ use std::panic::{self, PanicHookInfo};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
+use dormant_engine::region::{self, Place};
+
 type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 
 thread_local! {
@@ -34,8 +36,10 @@ fn case() -> Option<Said> {
     CASE.try_with(|case| case.try_borrow().ok()?.clone()).ok().flatten()
 }
 
+/// Begins a thread of a case. What the process's environment says of new memory is not the case's.
 fn enter(case: Option<Said>) {
     CASE.set(case);
+    region::amend(|place| *place = Place::default());
 }
 
 /// Spawns a thread that belongs to the same case as the one that spawns it.

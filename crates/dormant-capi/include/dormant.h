@@ -1321,7 +1321,8 @@ uint32_t dormant_hooks_bound(void);
  ordinals of one or two. `each` is called for every case as it ends, on this thread, with texts that
  live as long as the call: area, name, `DORMANT_CASE_...`, milliseconds, and why it failed, else NULL.
 
- Answers `DORMANT_STATUS_OK` when all cases were run, whatever they found.
+ Answers `DORMANT_STATUS_OK` when all cases were run, whatever they found; `Busy` during a known graph
+ capture, which the suite would break. Runs of several threads take turns; `each` must not begin one.
 
  # Safety
  `backend` is NULL or a text, `devices` an array of `count` ordinals, `each` a function that does

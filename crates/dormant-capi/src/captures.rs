@@ -90,6 +90,11 @@ pub(crate) fn end(capture: Capture) -> bool {
     ended.is_some()
 }
 
+/// Whether a known capture is going on.
+pub(crate) fn is_any() -> bool {
+    said().as_ref().is_some_and(|said| !said.captures.is_empty())
+}
+
 /// The program lets one device at another's memory.
 pub(crate) fn enable_peer(peer: Device, owner: Device) -> Result<(), Failed> {
     let engine = {

@@ -1,5 +1,6 @@
 //! The conformance suite, run by this very library on a device.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
@@ -12,7 +13,11 @@ use crate::memory::refuse_in_a_child;
 use crate::status::{Failed, remember};
 use crate::text;
 use crate::types::{DORMANT_CASE_FAILED, DORMANT_CASE_PASSED, DORMANT_CASE_SKIPPED, DormantStatus};
-use crate::{environment, identity};
+use crate::{captures, environment, identity};
+
+thread_local! {
+    static RUNNING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// The most devices that the suite uses.
 const DEVICES: usize = 2;
@@ -27,7 +32,8 @@ const DEVICES: usize = 2;
 /// ordinals of one or two. `each` is called for every case as it ends, on this thread, with texts that
 /// live as long as the call: area, name, `DORMANT_CASE_...`, milliseconds, and why it failed, else NULL.
 ///
-/// Answers `DORMANT_STATUS_OK` when all cases were run, whatever they found.
+/// Answers `DORMANT_STATUS_OK` when all cases were run, whatever they found; `Busy` during a known graph
+/// capture, which the suite would break. Runs of several threads take turns; `each` must not begin one.
 ///
 /// # Safety
 /// `backend` is NULL or a text, `devices` an array of `count` ordinals, `each` a function that does
@@ -56,6 +62,11 @@ pub unsafe extern "C" fn dormant_verify(
     let done = guarded(|| {
         refuse_in_a_child()?;
         refuse_at_the_end()?;
+        let _turn = Turn::take()?;
+        if captures::is_any() {
+            let text = "a stream capture is going on, which the suite would break";
+            return Err(Failed::new(DormantStatus::Busy, text));
+        }
         if let Resolved::Foreign(text) = identity::resolved() {
             return Err(Failed::new(DormantStatus::TwoBuilds, text.clone()));
         }
@@ -85,6 +96,25 @@ pub unsafe extern "C" fn dormant_verify(
     match done {
         Ok(()) => DormantStatus::Ok,
         Err(failed) => remember(failed),
+    }
+}
+
+/// This thread's run, which must not begin another: that would wait for the first one's end.
+struct Turn;
+
+impl Turn {
+    fn take() -> Result<Self, Failed> {
+        if RUNNING.replace(true) {
+            let text = "`each` must not call dormant_verify";
+            return Err(Failed::new(DormantStatus::WrongState, text));
+        }
+        Ok(Self)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        RUNNING.set(false);
     }
 }
 

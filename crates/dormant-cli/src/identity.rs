@@ -26,11 +26,25 @@ impl Identity {
     /// What is wrong with the text.
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
         let identity: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        // Fields are only ever added; another number would mean that some have another meaning.
-        if identity.schema != 1 {
-            return Err(format!("it is of schema {}, and this program reads 1", identity.schema));
-        }
+        identity.hold()?;
         Ok(identity)
+    }
+
+    /// Whether it has a form that this program knows.
+    ///
+    /// # Errors
+    /// It has not.
+    pub(crate) fn hold(&self) -> Result<(), String> {
+        // Fields are only ever added; another number would mean that some have another meaning.
+        if self.schema != 1 {
+            return Err(format!("it is of schema {}, and this program reads 1", self.schema));
+        }
+        let hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let whole = |commit: &str| matches!(commit.len(), 40 | 64) && hex(commit);
+        match &self.commit {
+            Some(commit) if !whole(commit) => Err(format!("`{commit}` is no whole commit")),
+            _ => Ok(()),
+        }
     }
 
     /// The commit, or what takes its place.
@@ -120,6 +134,16 @@ mod tests {
     fn another_schema_is_refused() {
         let text = dormant::BuildInfo::json().replacen("\"schema\":1", "\"schema\":2", 1);
         assert!(Identity::parse(&text).unwrap_err().contains("schema 2"));
+    }
+
+    #[test]
+    fn a_part_of_a_commit_is_refused() {
+        let whole = Identity { commit: Some("f05a".repeat(10)), ..Identity::default() };
+        assert_eq!(whole.hold(), Ok(()));
+        for part in ["", "f05a012", "F05A", &"f05a".repeat(11)] {
+            let part = Identity { commit: Some(part.to_owned()), ..Identity::default() };
+            assert!(part.hold().unwrap_err().contains("no whole commit"));
+        }
     }
 
     #[test]

@@ -67,3 +67,29 @@ fn a_note_that_is_changed_is_not_believed_where_it_is_no_json() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("its note: "));
 }
+
+#[test]
+fn what_is_no_file_is_neither_waited_for_nor_read_to_its_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    for file in [pipe.as_path(), Path::new("/dev/zero"), folder.path()] {
+        let mut command = Command::new("timeout");
+        let output = command.args(["20", env!("CARGO_BIN_EXE_dormant"), "inspect"]).arg(file);
+        let output = output.output().expect("a run");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("it is no file"), "{said}");
+    }
+}
+
+#[test]
+fn a_huge_file_is_not_read_into_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let huge = folder.path().join("huge");
+    fs::copy(program(), &huge).expect("a copy");
+    let file = fs::File::options().write(true).open(&huge).expect("the copy");
+    file.set_len(1 << 36).expect("a file with a hole");
+    assert!(inspect(&huge, &[]).status.success());
+}

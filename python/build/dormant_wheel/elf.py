@@ -101,7 +101,7 @@ def notes(data: bytes, name: str) -> list[Note]:
                 for s in _sections(data)
                 if s.kind == _NOTE
             ]
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, OverflowError, ValueError) as error:
         raise ElfError(f"{name} is damaged: {error}") from error
     return [note for some in found for note in some]
 

@@ -138,7 +138,7 @@ def checkout(root: Path) -> Checkout:
     commit, source = _commit(root), source_hash(root)
     if commit is None:
         return Checkout(None, None, None, source)
-    dirty, python = _changed(root, _WATCHED), _changed(root, ["python"])
+    dirty, python = _changed(root, _WATCHED, ignored=True), _changed(root, ["python"])
     if dirty is None or python is None:
         return Checkout(None, None, None, source)
     return Checkout(commit, dirty, python, source)
@@ -154,10 +154,30 @@ def _commit(root: Path) -> str | None:
     return commit if commit and re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", commit) else None
 
 
-def _changed(root: Path, paths: Sequence[str]) -> bool | None:
-    asked = ("status", "--porcelain=v1", "--untracked-files=all", "--ignore-submodules=none")
+def _changed(root: Path, paths: Sequence[str], ignored: bool = False) -> bool | None:
+    """Whether anything there differs from the commit.
+
+    A file that git was told to take for unchanged counts as changed; with ``ignored`` sources
+    that it was told to ignore do, too.
+    """
+    asked = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=none"]
+    if ignored:
+        asked.append("--ignored=traditional")
     said = _git(root, *asked, "--", *paths)
-    return None if said is None else said != ""
+    flags = _git(root, "ls-files", "-v", "-z", "--", *paths)
+    if said is None or flags is None:
+        return None
+    return any(map(_is_change, _entries(said))) or any(
+        not entry.startswith("H ") for entry in _entries(flags)
+    )
+
+
+def _entries(said: str) -> Iterable[str]:
+    return filter(None, said.split("\0"))
+
+
+def _is_change(entry: str) -> bool:
+    return not entry.startswith("!! ") or all(map(_counts, entry[3:].split("/")))
 
 
 def _git(root: Path, *arguments: str) -> str | None:

@@ -113,3 +113,28 @@ fn what_is_no_record_is_an_error() {
         assert_eq!(check_text("{}", more).status.code(), Some(2), "{more:?}");
     }
 }
+
+#[test]
+fn a_record_that_contradicts_itself_is_refused() {
+    let expected = ["--expect", "free-while-paused"];
+    let said = against(COMMIT, &[], |record| record["guarantees"][0]["held"] = json!(false));
+    assert!(said.contains("names what failed"), "{said}");
+    let said = against(COMMIT, &expected, |record| {
+        record["library"]["identity"]["guarantees"] = json!([]);
+    });
+    assert!(said.contains("guarantee free-while-paused"), "{said}");
+    let said = against(COMMIT, &expected, |record| {
+        let other = json!({"guarantee": "free-while-paused", "held": null});
+        record["guarantees"].as_array_mut().expect("a list").push(other);
+    });
+    assert!(said.contains("guarantee free-while-paused"), "{said}");
+    let said = against(COMMIT, &[], |record| record["devices"] = json!([]));
+    assert!(said.contains("on no device"), "{said}");
+    let said = against(COMMIT, &[], |record| record["backend"] = json!("sim"));
+    assert!(said.contains("on no GPU"), "{said}");
+    let short = |record: &mut Value| {
+        record["library"]["identity"]["commit"] = json!(&COMMIT[..7]);
+    };
+    let said = against(&COMMIT[..7], &[], short);
+    assert!(said.contains("no whole commit"), "{said}");
+}

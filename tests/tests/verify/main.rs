@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
 use allocator_testkit::suite;
-use dormant_tests::c::said;
+use dormant_tests::c::{self, said};
 use dormant_tests::doubles::{Double, Folder, find_built};
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ fn identity() -> Value {
     serde_json::from_slice(&output.expect("a run").stdout).expect("JSON")
 }
 
-fn sha256(path: &std::path::Path) -> String {
+fn sha256(path: &Path) -> String {
     let output = Command::new("sha256sum").arg(path).output().expect("sha256sum");
     String::from_utf8_lossy(&output.stdout).split(' ').next().expect("a hash").to_owned()
 }
@@ -288,4 +288,63 @@ fn a_wheel_and_an_image_are_named_in_the_record() {
     let mut command = verify_on(Double::Cuda, &folder);
     let output = command.args(["--image", "dormant-cuda:latest"]).output().expect("a run");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let mut command = verify_on(Double::Cuda, &folder);
+    command.arg("--json").env("DORMANT_IMAGE", "dormant-cuda:latest");
+    let failures = failures(&crate::record(&command.output().expect("a run")));
+    assert!(
+        failures.contains("DORMANT_IMAGE is `dormant-cuda:latest`: an image is "),
+        "{failures}"
+    );
+}
+
+#[test]
+fn a_run_that_is_ended_leaves_no_older_record() {
+    let folder = Folder::new(&[Double::Cuda]);
+    let to = folder.path().join("record.json");
+    fs::write(&to, "an older one").expect("a file");
+    let mut command = verify_on(Double::Cuda, &folder);
+    command.args(["--wait", "60", "--json-to"]).arg(&to).env("DORMANT_CUDA_LIBRARY", "/nowhere");
+    let said = command.args(["--backend", "cuda"]).stderr(std::process::Stdio::piped()).spawn();
+    let mut child = said.expect("a child");
+    // It has begun once it says that it waits.
+    let mut line = String::new();
+    let stderr = child.stderr.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stderr), &mut line).expect("a line");
+    child.kill().expect("its end");
+    child.wait().expect("its end");
+    let left: Value = serde_json::from_slice(&fs::read(&to).expect("a file")).expect("JSON");
+    assert_eq!(left["passed"], false, "{line}");
+    assert_eq!(left["failures"][0], "this run did not come to its end");
+}
+
+#[test]
+fn what_the_environment_says_of_the_programs_memory_is_not_the_suites() {
+    let folder = Folder::new(&[Double::Cuda]);
+    let mut command = verify_on(Double::Cuda, &folder);
+    command.args(["--backend", "cuda"]).env("DORMANT_ENABLE", "1");
+    let output = command.env("DORMANT_POLICY", "host").env("DORMANT_TAG", "mine").output();
+    let output = output.expect("a run");
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn times_that_no_clock_reaches_are_a_wrong_command_line() {
+    for option in ["--wait", "--timeout"] {
+        let mut command = Command::new(program());
+        let output = command.args(["verify", option, &u64::MAX.to_string()]).output();
+        let output = output.expect("a run");
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    }
+}
+
+#[test]
+fn a_run_from_c_is_refused_during_a_capture_and_inside_another() {
+    let folder = Folder::new(&[Double::Cuda]);
+    let program = c::program("verify.c", &["-ldl"]);
+    // A run that waits for itself would wait for ever.
+    let mut command = folder.command(Path::new("timeout"));
+    command.arg("60").arg(program).arg(library()).envs(MACHINE);
+    command.env("DORMANT_CUDA_LIBRARY", folder.path().join(Double::Cuda.soname()));
+    let output = command.output().expect("a run");
+    assert!(output.status.success(), "{}", said(&output));
 }

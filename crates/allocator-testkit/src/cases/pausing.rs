@@ -61,6 +61,9 @@ pub fn a_block_freed_while_paused_gives_its_bytes_back_once<D: Driver>(bench: &B
     bench.expect_pattern(b, bench.unit_bytes, 3);
     bench.engine.free(b).expect("free");
     bench.expect_free(start, "all freed");
+    // What is freed in the background is, before a pause begins.
+    pause(bench, Selection::All);
+    assert_eq!(bench.engine.stats().host_backup_bytes, 0, "backups of freed blocks");
 }
 
 /// Idempotent in both directions.

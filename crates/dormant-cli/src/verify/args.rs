@@ -25,6 +25,9 @@ In a container, /etc/dormant/image.json says which image it is, and DORMANT_IMAG
 
 Exit status: 0 when everything held, 1 when something did not, 2 for a wrong command line.";
 
+/// The longest time, in seconds.
+const DAY: u64 = 24 * 60 * 60;
+
 /// Arguments of `dormant verify`.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -50,11 +53,11 @@ pub(crate) struct VerifyArgs {
     pub(crate) alone: bool,
 
     /// How long to wait for the driver and its devices.
-    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = value_parser!(u64).range(..=DAY))]
     wait: u64,
 
     /// How long the suite may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = value_parser!(u64).range(1..=DAY))]
     timeout: u64,
 
     /// The library has to be of this commit, without changes; at least 7 digits.
@@ -150,7 +153,11 @@ fn hash(text: &str) -> Result<String, String> {
     }
 }
 
-fn image(text: &str) -> Result<String, String> {
+/// An image by its digest.
+///
+/// # Errors
+/// It is named in another way.
+pub(super) fn image(text: &str) -> Result<String, String> {
     match text.split_once('@') {
         Some((name, digest)) if !name.is_empty() && hash(digest).is_ok() => Ok(text.to_owned()),
         _ => Err("an image is NAME@sha256:DIGEST; a tag may have moved".to_owned()),

@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use dormant::Backend;
+
+use crate::identity::Identity;
 use crate::verify::args::VerifyArgs;
-use crate::verify::record::{Held, Outcome, RECORD, Record, SCHEMA};
+use crate::verify::record::{Outcome, RECORD, Record, SCHEMA};
 use crate::verify::verdict;
 
 /// Why the record does not prove it; nothing, if it does.
@@ -30,19 +33,32 @@ pub(crate) fn objections(record: &Path, args: &VerifyArgs) -> Result<Vec<String>
         why.extend(record.failures.iter().map(|failure| format!("  {failure}")));
     }
     let cases = &record.suite.cases;
-    let failed = cases.iter().any(|case| case.outcome == Outcome::Failed);
+    let failed = cases.iter().any(|case| case.outcome == Outcome::Failed)
+        || record.guarantees.iter().any(|each| each.held == Some(false));
     if record.passed && (failed || !record.failures.is_empty()) {
         why.push("the record says that all passed, and names what failed".to_owned());
     }
     if !cases.iter().any(|case| case.outcome == Outcome::Passed) {
         why.push("no case was run".to_owned());
     }
+    // Which cases a guarantee takes is known of this build alone.
+    if identity.is_some_and(|identity| identity.same_build(&Identity::default()))
+        && record.guarantees != verdict::held(cases)
+    {
+        why.push("the record's guarantees do not follow from its cases".to_owned());
+    }
+    if record.backend.is_none() || record.devices.is_empty() {
+        why.push("this run was on no device".to_owned());
+    }
     for name in &args.expect {
-        if !record.guarantees.contains(&Held { guarantee: name.clone(), held: Some(true) }) {
+        let mut said = record.guarantees.iter().filter(|each| each.guarantee == *name).peekable();
+        let given = identity.is_some_and(|identity| identity.guarantees.contains(name));
+        if !given || said.peek().is_none() || said.any(|each| each.held != Some(true)) {
             why.push(format!("this run does not show that the guarantee {name} holds"));
         }
     }
-    let stand_in = record.driver.as_ref().is_none_or(|driver| driver.stand_in);
+    let stand_in = record.driver.as_ref().is_none_or(|driver| driver.stand_in)
+        || record.backend.as_deref() == Some(Backend::Sim.name());
     if stand_in && !args.allow_stand_in {
         why.push("this run was on no GPU, but on a simulated device".to_owned());
     }
@@ -56,5 +72,7 @@ fn parse(text: &str) -> Result<Record, String> {
         let Record { record, schema, .. } = record;
         return Err(format!("a record `{record}` of schema {schema}, not `{RECORD}` of {SCHEMA}"));
     }
+    let files = [&record.library, &record.program].into_iter().flatten();
+    files.filter_map(|file| file.identity.as_ref()).try_for_each(Identity::hold)?;
     Ok(record)
 }

@@ -77,7 +77,7 @@ impl Library {
     unsafe fn function<F: Copy>(&self, name: &str) -> Result<F, String> {
         // SAFETY: the caller's promise.
         let found = unsafe { self.handle.get::<F>(name.as_bytes()) };
-        found.map(|found| *found).map_err(|error| error.to_string())
+        found.map(|found| *found).map_err(|error| format!("the library has no {name}: {error}"))
     }
 
     fn text(&self, name: &str) -> Result<Option<&CStr>, String> {

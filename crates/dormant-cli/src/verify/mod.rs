@@ -55,11 +55,17 @@ fn checked(record: &Path, args: &VerifyArgs, output: &mut Output) -> bool {
 fn verified(args: &VerifyArgs, output: &mut Output) -> bool {
     let begun = Instant::now();
     let mut record = begin(args);
+    if !replace_older(args, &record) {
+        return false;
+    }
     if let Err(why) = try_all(args, &mut record, output) {
         record.failures.push(why);
     }
     let Record { suite, guarantees, expected, failures, .. } = &mut record;
     *guarantees = verdict::held(&suite.cases);
+    if failures.is_empty() {
+        failures.extend(verdict::missing(&suite.cases));
+    }
     failures.extend(verdict::broken(&suite.cases, guarantees, expected));
     record.passed = record.failures.is_empty();
     record.seconds = begun.elapsed().as_secs_f64();
@@ -70,6 +76,18 @@ fn verified(args: &VerifyArgs, output: &mut Output) -> bool {
         screen::verdict(&record, output);
     }
     record.passed && written
+}
+
+/// Puts a record that shows nothing where an older one may lie: this run may be ended before it has
+/// written its own. Whether that could be written.
+fn replace_older(args: &VerifyArgs, record: &Record) -> bool {
+    let Some(path) = &args.json_to else { return true };
+    // What is no file keeps no record.
+    if path.exists() && !path.is_file() {
+        return true;
+    }
+    let failures = vec!["this run did not come to its end".to_owned()];
+    write(path, &Record { failures, ..record.clone() })
 }
 
 /// The record before anything was tried.
@@ -138,6 +156,9 @@ fn try_all(args: &VerifyArgs, record: &mut Record, output: &mut Output) -> Resul
     }
     // SAFETY: it says that it is of this build.
     let library = unsafe { Library::load(&path) }?;
+    if Some(sha256(&path)?) != record.library.as_ref().map(|file| file.sha256.clone()) {
+        return Err(format!("{} was replaced while it was loaded", path.display()));
+    }
     let loaded = library.path()?;
     if loaded != path || library.identity()? != identity {
         return Err(format!("{} was asked for, and {} answers", path.display(), loaded.display()));
@@ -170,13 +191,14 @@ fn suite(
 ) -> Result<(), String> {
     let (to, from) = mpsc::channel();
     let ended = to.clone();
-    thread::spawn(move || {
+    let running = thread::Builder::new().name("suite".to_owned()).spawn(move || {
         let done = library.verify(&run, &|case| {
             // The other side is gone only when the time is over.
             let _ = to.send(Ok(case));
         });
         let _ = ended.send(Err(done));
     });
+    running.map_err(|error| format!("there is no thread for the suite: {error}"))?;
     let until = Instant::now() + args.timeout();
     loop {
         match from.recv_timeout(until.saturating_duration_since(Instant::now())) {

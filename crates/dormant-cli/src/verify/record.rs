@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::identity::Identity;
+use crate::verify::args;
 
 /// What says that a file is one.
 pub(crate) const RECORD: &str = "dormant-verify";
@@ -153,10 +154,12 @@ impl Image {
     /// The image that this process is in, as far as it is known.
     ///
     /// # Errors
-    /// There is a file about it that makes no sense.
+    /// There is a file about it that makes no sense, or the variable does not.
     pub(crate) fn here(named: Option<&str>) -> Result<Option<Self>, String> {
-        let variable = std::env::var(IMAGE_VARIABLE).ok().filter(|name| !name.is_empty());
-        let name = named.map(str::to_owned).or(variable);
+        let name = match named {
+            Some(name) => Some(name.to_owned()),
+            None => Self::of_variable()?,
+        };
         match fs::read_to_string(IMAGE_FILE) {
             Ok(text) => Self::parse(&text, name).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -164,6 +167,16 @@ impl Image {
             }
             Err(error) => Err(format!("{IMAGE_FILE}: {error}")),
         }
+    }
+
+    /// The image's name in the environment, which is held to the form of the one on the command line.
+    fn of_variable() -> Result<Option<String>, String> {
+        let Some(name) = std::env::var_os(IMAGE_VARIABLE).filter(|name| !name.is_empty()) else {
+            return Ok(None);
+        };
+        let name = name.to_string_lossy();
+        let named = args::image(&name).map(Some);
+        named.map_err(|why| format!("{IMAGE_VARIABLE} is `{name}`: {why}"))
     }
 
     fn parse(text: &str, name: Option<String>) -> Result<Self, String> {

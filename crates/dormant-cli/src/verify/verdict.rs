@@ -59,6 +59,14 @@ pub(crate) fn held(cases: &[Case]) -> Vec<Held> {
     dormant::build_info().guarantees.iter().map(held).collect()
 }
 
+/// Which of the cases that this build's guarantees are tied to were not told of.
+pub(crate) fn missing(cases: &[Case]) -> Vec<String> {
+    let told = |name: &str| cases.iter().any(|case| case.case == name);
+    let all = dormant::build_info().guarantees.iter().flat_map(|each| each.cases);
+    let untold = all.filter(|name| !told(name));
+    untold.map(|name| format!("the library did not run the case {name}")).collect()
+}
+
 /// What the cases say against the build.
 pub(crate) fn broken(cases: &[Case], guarantees: &[Held], expected: &Expected) -> Vec<String> {
     let mut why = Vec::new();
@@ -115,6 +123,15 @@ mod tests {
         assert_eq!(why.len(), 3, "{why:?}");
         assert!(why[2].contains("time-travel"));
         assert!(unexpected(&build(None, None), &Expected::default()).is_empty());
+    }
+
+    #[test]
+    fn a_case_that_was_not_told_of_is_missing() {
+        let all = dormant::build_info().guarantees.iter().flat_map(|each| each.cases);
+        let mut cases: Vec<_> = all.map(|name| case(name, Outcome::Skipped)).collect();
+        assert!(missing(&cases).is_empty());
+        let last = cases.pop().unwrap();
+        assert!(missing(&cases)[0].contains(&last.case));
     }
 
     #[test]
