@@ -12,7 +12,7 @@ from pathlib import Path
 from images.bake import version
 from images.engines import ENGINES, Engine, Job, engine
 from images.errors import ImagesError
-from images.inputs import inputs_of
+from images.inputs import inputs_of, lacking
 from images.lock import ROOT
 from images.locked import Entry, Lock, load_lock
 from images.pins import Pins, Variant, load_pins
@@ -139,6 +139,10 @@ def source_of(root: Path, pins: Pins, wanted: str | None) -> Source:
     if commit == pins.commit and source != pins.source:
         raise ImagesError(
             f"commit {commit} has the source {source}, but the pins say {pins.source}"
+        )
+    if lacks := lacking(root, commit):
+        raise ImagesError(
+            f"commit {commit} lacks {', '.join(lacks)}: the recipe that is checked out cannot build it"
         )
     epoch = int(git(root, "show", "--no-patch", "--format=%ct", commit).stdout)
     return Source(commit, source, epoch, _clone(root, commit))

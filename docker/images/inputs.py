@@ -32,6 +32,14 @@ WITH_SOURCES = {
     "verify": ("tests/Cargo.toml", "tests/src", "tests/c", "benches/Cargo.toml"),
     "licences": ("LICENSE-MIT", "LICENSE-APACHE"),
 }
+# Single files that the recipe's steps name. A commit from before one of them cannot be built.
+NAMED = (
+    "crates/dormant-capi/include/dormant.h",
+    # What each native file says of itself, and the self-test reads.
+    "crates/dormant-identity/Cargo.toml",
+    "python/build/dormant_wheel/native.py",
+    "tests/src/bin/verify-parts.rs",
+)
 # Below those folders, but not in any image.
 NOT_SHIPPED = ("python/dormant/tests/", "python/torch_memory_saver/tests/")
 
@@ -81,6 +89,17 @@ def inputs_of(
         _hash({"recipe": recipe}),
         {"recipe": recipe, "wheels": into_wheels},
     )
+
+
+def lacking(root: Path, commit: str) -> list[str]:
+    """Return what the recipe needs of the sources and that commit does not have."""
+    needed = [p for paths in (*WHEELS.values(), *WITH_SOURCES.values(), NAMED) for p in paths]
+    there = {name for _, _, name in tree_at(root, commit, needed)}
+    return [
+        path
+        for path in needed
+        if path not in there and not any(name.startswith(f"{path}/") for name in there)
+    ]
 
 
 def worktree_lister(root: Path) -> Lister:

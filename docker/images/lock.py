@@ -9,6 +9,7 @@ from pathlib import Path
 from images import requirements
 from images.bake import BAKE, bake_file
 from images.errors import ImagesError, RegistryError
+from images.inputs import lacking
 from images.locked import LOCK, Entry, Lock, load_lock
 from images.pins import PINS, Pins, load_pins
 from images.reference import Reference
@@ -151,9 +152,15 @@ def _source(root: Path, pins: Pins) -> list[str]:
         source = source_hash_at(root, pins.commit)
     except UnknownCommit as error:
         return [f"{PINS}: [source] cannot be checked: {error}"]
-    if source == pins.source:
-        return []
-    return [f"{PINS}: [source]: commit {pins.commit} has the sources {source}, not {pins.source}"]
+    found = [
+        f"{PINS}: [source]: commit {pins.commit} lacks {path}, which the recipe needs"
+        for path in lacking(root, pins.commit)
+    ]
+    if source != pins.source:
+        found.append(
+            f"{PINS}: [source]: commit {pins.commit} has the sources {source}, not {pins.source}"
+        )
+    return found
 
 
 def _fitting(entry: Entry | None, platforms: Sequence[str]) -> Entry:

@@ -171,6 +171,17 @@ def test_a_source_that_the_pins_do_not_know_is_refused(
     assert f"but the pins say {DIGESTS['e']}" in capsys.readouterr().err
 
 
+def test_a_commit_from_before_the_recipe_is_refused_before_anything_is_built(
+    engine: Engine, repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.git("rm", "-q", "tests/src/bin/verify-parts.rs", "LICENSE-MIT")
+    before = repository.commit()
+    assert main(["cuda-13.0", "--source", before], repository.root) == 1
+    said = f"commit {before} lacks LICENSE-MIT, tests/src/bin/verify-parts.rs: the recipe"
+    assert said in capsys.readouterr().err
+    assert not engine.said.exists() or engine.lines() == []
+
+
 def test_an_image_for_another_processor_is_refused(
     engine: Engine,
     repository: Repository,

@@ -162,6 +162,22 @@ def test_a_pin_of_other_sources(repository: Repository) -> None:
     assert "cannot be checked" in line
 
 
+@pytest.mark.parametrize("gone", ["tests/src/bin/verify-parts.rs", "python/torch_memory_saver"])
+def test_a_pin_from_before_something_that_the_recipe_needs(
+    repository: Repository, capsys: pytest.CaptureFixture[str], gone: str
+) -> None:
+    later = repository.git("rev-parse", "HEAD")
+    repository.git("rm", "-q", "-r", gone)
+    repository.pinned = repository.commit()
+    repository.git("checkout", "-q", later, "--", gone)
+    repository.set_pins()
+    repository.commit()
+    said = f"[source]: commit {repository.pinned} lacks {gone}, which the recipe needs"
+    assert stale(repository.root, repository.pins, repository.lock) == [f"{PINS}: {said}"]
+    assert main(["--check"], repository.root) == 1
+    assert said in capsys.readouterr().err
+
+
 def test_a_tag_that_has_moved(
     repository: Repository, floating: dict[str, str], fake: FakeRegistry, client: Registry
 ) -> None:
