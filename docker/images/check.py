@@ -82,5 +82,5 @@ def _repository(asked: argparse.Namespace) -> _Answer:
         "evidence": [row.as_dict() for row in rows],
         "others": others,
     }
-    table = [f"evidence for {pins.commit}:", *evidence.lines(rows, others)]
+    table = [f"evidence for {pins.commit}:", *evidence.lines(pins, rows, others)]
     return _Answer(said, table, differences)

@@ -47,8 +47,8 @@ class Row:
     variant: Variant
     platform: str
     evidence: str = NONE
-    records: list[str] = field(default_factory=list)
-    """The files that the evidence is in."""
+    records: list[Record] = field(default_factory=list)
+    """What the evidence is."""
     others: list[str] = field(default_factory=list)
     """Records that do not count, each with the reason."""
 
@@ -59,7 +59,7 @@ class Row:
             "platform": self.platform,
             "base": self.variant.base,
             "evidence": self.evidence,
-            "records": self.records,
+            "records": [{"file": r.file, "commit": r.commit} for r in self.records],
             "not_counted": self.others,
         }
 
@@ -123,17 +123,21 @@ def table(pins: Pins, lock: Lock, records: list[Record]) -> list[Row]:
             if STRENGTHS.index(strength) < STRENGTHS.index(row.evidence):
                 row.evidence, row.records = strength, []
             if strength == row.evidence:
-                row.records.append(record.file)
+                row.records.append(record)
     return rows
 
 
 def _not_counted(record: Record, row: Row, pins: Pins) -> str | None:
-    if record.commit != pins.commit:
-        return f"tested {record.commit or 'an unknown commit'}, not {pins.commit}"
+    if record.commit is None:
+        return f"tested an unknown commit, not {pins.commit}"
     if record.dirty is not False:
         return f"tested {record.commit} with changes"
+    # A commit that carries a pin is later than the pinned one, so other commits have its sources too.
     if record.source != pins.source:
-        return f"tested the source {record.source}, not {pins.source}"
+        other = (
+            f"{record.commit} with the sources" if record.commit != pins.commit else "the sources"
+        )
+        return f"tested {other} {record.source}, not {pins.source}"
     if record.backend != row.variant.backend:
         return f"tested the backend {record.backend}, not {row.variant.backend}"
     return None if record.passed else "did not pass"
@@ -171,11 +175,17 @@ def of_no_row(pins: Pins, records: list[Record]) -> Iterator[str]:
             yield f"{record.file}: {record.variant} on {record.platform} is no variant"
 
 
-def lines(rows: list[Row], others: list[str]) -> Iterator[str]:
+def lines(pins: Pins, rows: list[Row], others: list[str]) -> Iterator[str]:
     """The table in words."""
     width = max((len(row.variant.name) for row in rows), default=0)
     for row in rows:
         said = f"{row.variant.name:{width}}  {row.platform:11}  {row.evidence}"
-        yield f"{said}: {', '.join(row.records)}" if row.records else said
+        shown = ", ".join(
+            one.file
+            if one.commit == pins.commit
+            else f"{one.file} (of {one.commit}, the same sources)"
+            for one in row.records
+        )
+        yield f"{said}: {shown}" if shown else said
         yield from (f"{'':{width}}  not counted: {other}" for other in row.others)
     yield from (f"of no variant: {other}" for other in others)
