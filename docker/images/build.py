@@ -142,7 +142,8 @@ def source_of(root: Path, pins: Pins, wanted: str | None) -> Source:
         )
     if lacks := lacking(root, commit):
         raise ImagesError(
-            f"commit {commit} lacks {', '.join(lacks)}: the recipe that is checked out cannot build it"
+            f"commit {commit} lacks {', '.join(lacks)}: "
+            "the recipe that is checked out cannot build it"
         )
     epoch = int(git(root, "show", "--no-patch", "--format=%ct", commit).stdout)
     return Source(commit, source, epoch, _clone(root, commit))

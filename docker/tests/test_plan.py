@@ -164,6 +164,23 @@ def test_nothing_is_built_on_an_unresolved_base(case: Case) -> None:
     assert f"no digest is known of {base}" in case.err
 
 
+def test_a_row_that_stops_hides_no_other(case: Case) -> None:
+    image = case.release(CUDA)
+    case.repository.write("docker/Dockerfile.rocm", "changed")
+    lock = resolved(case.repository.pins)
+    base = case.repository.pins.variant(ROCM).base
+    lock[base] = replace(lock[base], digest=None, resolved=None)
+    case.repository.set_lock(lock)
+    rows = {row["variant"]: row for row in case.run("--all", "--may-publish", "yes", status=1)}
+    assert (rows[CUDA]["verdict"], rows[CUDA]["image"]) == ("reuse", image)
+    assert rows[ROCM]["verdict"] == "stop"
+    assert case.err.startswith(f"{ROCM}: stop: ")
+    name = f"{case.fake.host}/o/dormant-{{image}}"
+    arguments = ["--all", "--image-name", name, "--may-publish", "yes"]
+    assert main(arguments, case.repository.root) == 1
+    assert case.capsys.readouterr().out.startswith(f"{CUDA}: reuse: ")
+
+
 def test_outputs_for_github(case: Case, tmp_path: Path) -> None:
     image = case.release(ROCM)
     output, values = tmp_path / "output", tmp_path / "values.json"
