@@ -19,6 +19,7 @@ target "builder-cuda" {
   args = {
     RUST_IMAGE = "docker.io/library/rust:1.95.0-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1"
     BACKEND = "cuda"
+    TMS_VERSION = ""
   }
 }
 
@@ -80,6 +81,7 @@ target "builder-rocm" {
   args = {
     RUST_IMAGE = "docker.io/library/rust:1.95.0-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1"
     BACKEND = "hip"
+    TMS_VERSION = ""
   }
 }
 

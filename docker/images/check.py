@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images import contents, evidence, layers, parity, recipes, records
-from images.errors import ImagesError
+from images.errors import ImagesError, say
 from images.locked import load_lock
 from images.pins import load_pins
 
@@ -52,10 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if asked.json:
-        print(json.dumps({**answer.said, "differences": answer.differences}, indent=1))
+        say([json.dumps({**answer.said, "differences": answer.differences}, indent=1)])
     else:
-        for line in [*answer.differences, *answer.lines]:
-            print(line)
+        say([*answer.differences, *answer.lines])
     return 1 if answer.differences else 0
 
 

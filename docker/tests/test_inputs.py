@@ -259,3 +259,13 @@ def test_what_the_real_recipe_names_is_known(root: Path) -> None:
     assert len(named) == 3
     assert named <= set(NAMED)
     assert all((root / path).is_file() for path in NAMED)
+
+
+def test_the_recipe_hands_on_what_the_drop_in_stands_for(root: Path) -> None:
+    builder = (root / "docker/Dockerfile.builder").read_text(encoding="utf-8")
+    wheels = (root / "docker/recipe/wheels").read_text(encoding="utf-8")
+    # In the stage that makes wheels: the other steps come from the cache all the same.
+    stage = builder[builder.index("AS wheels") :]
+    assert "ARG TMS_VERSION\n" in stage
+    assert '/out "${TMS_VERSION}"\n' in stage
+    assert 'export DORMANT_TMS_VERSION="$5"\n' in wheels

@@ -181,6 +181,17 @@ def test_a_row_that_stops_hides_no_other(case: Case) -> None:
     assert case.capsys.readouterr().out.startswith(f"{CUDA}: reuse: ")
 
 
+def test_what_the_drop_in_stands_for_is_an_input(case: Case, tmp_path: Path) -> None:
+    case.release(CUDA)
+    values = tmp_path / "values.json"
+    arguments = ["--tms-version", "0.0.9.post1", "--bake-values", str(values)]
+    row = case.run("--may-publish", "yes", *arguments)
+    assert (row["verdict"], row["recipe"]) == ("rebuild", case.repository.inputs(CUDA).recipe)
+    target = json.loads(values.read_text())["target"]
+    assert target["builder-cuda"]["args"] == {"TMS_VERSION": "0.0.9.post1"}
+    assert target["cuda-13-0"]["args"]["INPUTS"] == row["inputs"]
+
+
 def test_outputs_for_github(case: Case, tmp_path: Path) -> None:
     image = case.release(ROCM)
     output, values = tmp_path / "output", tmp_path / "values.json"
