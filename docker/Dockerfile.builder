@@ -24,8 +24,10 @@ RUN --mount=type=cache,target=/var/cache/dormant --mount=type=secret,id=ca \
 FROM checkout AS wheels
 COPY recipe/wheels recipe/licences.py /recipe/
 ARG BACKEND
+# Which version of torch_memory_saver the drop-in stands for; without one, the wheel's default.
+ARG TMS_VERSION
 RUN --mount=type=cache,target=/var/cache/dormant --mount=type=secret,id=ca \
-    /recipe/wheels /source "${BACKEND:?is cuda or hip}" /opt/tools /out
+    /recipe/wheels /source "${BACKEND:?is cuda or hip}" /opt/tools /out "${TMS_VERSION}"
 
 # Nothing but files: other images take them from here.
 FROM scratch

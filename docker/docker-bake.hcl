@@ -19,6 +19,7 @@ target "builder-cuda" {
   args = {
     RUST_IMAGE = "docker.io/library/rust:1.95.0-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1"
     BACKEND = "cuda"
+    TMS_VERSION = ""
   }
 }
 
@@ -80,6 +81,7 @@ target "builder-rocm" {
   args = {
     RUST_IMAGE = "docker.io/library/rust:1.95.0-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1"
     BACKEND = "hip"
+    TMS_VERSION = ""
   }
 }
 
@@ -92,9 +94,9 @@ target "rocm-7-0" {
   }
   args = {
     BUILDER_IMAGE = "dormant-builder"
-    BASE_IMAGE = "unresolved.invalid/docker.io/rocm/dev-ubuntu-24.04:7.0.2"
-    BASE_NAME = "docker.io/rocm/dev-ubuntu-24.04:7.0.2"
-    BASE_DIGEST = ""
+    BASE_IMAGE = "docker.io/rocm/dev-ubuntu-24.04:7.0.2-complete@sha256:1f016cc06d83c615872d7464a9eeaa812b86d8e0512933a3be27bf3980ee5e06"
+    BASE_NAME = "docker.io/rocm/dev-ubuntu-24.04:7.0.2-complete"
+    BASE_DIGEST = "sha256:1f016cc06d83c615872d7464a9eeaa812b86d8e0512933a3be27bf3980ee5e06"
     VARIANT = "rocm-7.0"
     VERSION = ""
     SOURCE_URL = ""

@@ -14,6 +14,8 @@ from images.reference import Reference
 BAKE = "docker/docker-bake.hcl"
 # No registry can have this host: a build on an input without a digest fails, and names it.
 UNRESOLVED = "unresolved.invalid"
+# Of the builder: empty is the wheel's own default.
+TMS_VERSION = "TMS_VERSION"
 # Not known before a build is decided.
 LATER = ("VERSION", "SOURCE_URL", "EXPECT_COMMIT", "EXPECT_SOURCE", "INPUTS", "RECIPE")
 HEADER = """\
@@ -40,7 +42,12 @@ def bake_file(pins: Pins, lock: Lock) -> str:
 
 
 def bake_values(
-    pins: Pins, rows: Iterable[dict[str, Any]], version: str, commit: str, source: str
+    pins: Pins,
+    rows: Iterable[dict[str, Any]],
+    version: str,
+    commit: str,
+    source: str,
+    tms_version: str = "",
 ) -> str:
     """Return a second bake file with what differs from build to build."""
     targets: dict[str, Any] = {}
@@ -52,7 +59,10 @@ def bake_values(
             "INPUTS": row["inputs"],
             "RECIPE": row["recipe"],
         }
-        targets[pins.variant(row["variant"]).target] = {"args": args}
+        variant = pins.variant(row["variant"])
+        targets[variant.target] = {"args": args}
+        if tms_version:
+            targets[builder(variant.image)] = {"args": {TMS_VERSION: tms_version}}
     return json.dumps({"target": targets}, indent=2) + "\n"
 
 
@@ -70,7 +80,11 @@ def _group(name: str, targets: list[str]) -> str:
 
 
 def _builder(pins: Pins, lock: Lock, image: str) -> str:
-    args = {"RUST_IMAGE": _pinned(lock, pins.rust_image), "BACKEND": BACKENDS[image]}
+    args = {
+        "RUST_IMAGE": _pinned(lock, pins.rust_image),
+        "BACKEND": BACKENDS[image],
+        TMS_VERSION: "",
+    }
     # A clone of the wanted commit; this tree unless it is set to another.
     contexts = {"source": "."}
     return _target(builder(image), "builder", pins.platforms_of(image), contexts, args)

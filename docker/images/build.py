@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.bake import version
+from images.bake import TMS_VERSION, version
 from images.engines import ENGINES, Engine, Job, engine
 from images.errors import ImagesError
-from images.inputs import inputs_of
+from images.inputs import TMS_VERSION_HELP, inputs_of, lacking, tms_version
 from images.lock import ROOT
 from images.locked import Entry, Lock, load_lock
 from images.pins import Pins, Variant, load_pins
@@ -61,7 +61,14 @@ def _build(options: argparse.Namespace, root: Path) -> None:
     for variant in variants:
         base, known = _taken(builder, lock, variant.base, options.base)
         wheels = options.builder_image or _wheels(builder, root, source, variant, rust, options)
-        inputs = inputs_of(root, pins, known, variant, source_commit=source.commit)
+        inputs = inputs_of(
+            root,
+            pins,
+            known,
+            variant,
+            source_commit=source.commit,
+            tms_version=options.tms_version,
+        )
         tag = options.tag or f"localhost/dormant:{variant.name}"
         labels = {}
         if options.base:
@@ -107,12 +114,14 @@ def _wheels(
 ) -> str:
     """Build the builder's image; with all of it in the engine's cache that is quick."""
     tag = f"localhost/dormant-builder:{variant.image}-{source.commit[:12]}"
+    if options.tms_version:
+        tag += f"-tms-{options.tms_version}"
     builder.build(
         Job(
             root / "docker/Dockerfile.builder",
             root / "docker",
             tag,
-            {"RUST_IMAGE": rust, "BACKEND": variant.backend},
+            {"RUST_IMAGE": rust, "BACKEND": variant.backend, TMS_VERSION: options.tms_version},
             source.epoch,
             contexts={"source": source.folder},
             secrets={"ca": options.secret_ca.resolve()} if options.secret_ca else {},
@@ -139,6 +148,11 @@ def source_of(root: Path, pins: Pins, wanted: str | None) -> Source:
     if commit == pins.commit and source != pins.source:
         raise ImagesError(
             f"commit {commit} has the source {source}, but the pins say {pins.source}"
+        )
+    if lacks := lacking(root, commit):
+        raise ImagesError(
+            f"commit {commit} lacks {', '.join(lacks)}: "
+            "the recipe that is checked out cannot build it"
         )
     epoch = int(git(root, "show", "--no-patch", "--format=%ct", commit).stdout)
     return Source(commit, source, epoch, _clone(root, commit))
@@ -206,6 +220,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--source-url", metavar="URL", default="", help="for the label: where the sources are")
     add("--base", metavar="IMAGE", help="a local image as the base; a label says so")
     add("--rust-image", metavar="IMAGE", help="the same for the image with the toolchain")
+    add("--tms-version", metavar="VERSION", default="", help=TMS_VERSION_HELP, type=tms_version)
     add("--builder-image", metavar="IMAGE", help="the wheels and parts, made before")
     add("--secret-ca", metavar="FILE", type=Path, help="certificates to trust while building")
     add("--tag", metavar="NAME", help="the image's name; default: localhost/dormant:VARIANT")
@@ -216,6 +231,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--tag is for one variant")
     if options.push and not options.tag:
         parser.error("--push needs --tag")
+    if options.tms_version and options.builder_image:
+        parser.error("--tms-version is for the wheels, which --builder-image has already")
     if options.push and (options.base or options.rust_image or options.builder_image):
         parser.error("an image of parts that the pins do not name is not pushed")
     return options

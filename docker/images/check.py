@@ -4,6 +4,7 @@
                                        then the table of evidence
     docker/check --images A B          two built images, one of each vendor
     docker/check --same-library A...   images of one vendor: the library is one file
+    docker/check --records RECORD...   records of `dormant verify`: all of one build
     docker/check --evidence            the table alone
 
 Images are unpacked root folders, folders or archives as `buildah push` and `docker save` make them,
@@ -17,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from images import contents, evidence, layers, parity, recipes
-from images.errors import ImagesError
+from images import contents, evidence, layers, parity, recipes, records
+from images.errors import ImagesError, say
 from images.locked import load_lock
 from images.pins import load_pins
 
@@ -32,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--images", nargs=2, metavar=("A", "B"))
     what.add_argument("--same-library", nargs="+", metavar="IMAGE")
+    what.add_argument("--records", nargs="+", metavar="RECORD")
     what.add_argument("--evidence", action="store_true")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
@@ -42,15 +44,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Answers 0; 1 with a difference; 2 where something cannot be read."""
     asked = _parser().parse_args(arguments)
     try:
-        answer = _images(asked) if asked.images or asked.same_library else _repository(asked)
+        if asked.images or asked.same_library:
+            answer = _images(asked)
+        else:
+            answer = _records(asked.records) if asked.records else _repository(asked)
     except ImagesError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if asked.json:
-        print(json.dumps({**answer.said, "differences": answer.differences}, indent=1))
+        say([json.dumps({**answer.said, "differences": answer.differences}, indent=1)])
     else:
-        for line in [*answer.differences, *answer.lines]:
-            print(line)
+        say([*answer.differences, *answer.lines])
     return 1 if answer.differences else 0
 
 
@@ -71,16 +75,24 @@ def _images(asked: argparse.Namespace) -> _Answer:
     return _Answer({"images": names}, [] if differences else [well], differences)
 
 
+def _records(files: list[str]) -> _Answer:
+    tested = [records.read(file) for file in files]
+    differences = records.differences(tested)
+    backends = sorted({backend for one in tested for backend in one.texts("features")})
+    well = f"all are of the sources {tested[0].record.source}: {' '.join(backends)}"
+    return _Answer({"records": files}, [] if differences else [well], differences)
+
+
 def _repository(asked: argparse.Namespace) -> _Answer:
     pins = load_pins(asked.root)
     differences = [] if asked.evidence else recipes.differences(asked.root, pins)
-    records = evidence.load(asked.root)
-    rows = evidence.table(pins, load_lock(asked.root), records)
-    others = list(evidence.of_no_row(pins, records))
+    kept = evidence.load(asked.root)
+    rows = evidence.table(pins, load_lock(asked.root), kept)
+    others = list(evidence.of_no_row(pins, kept))
     said: dict[str, object] = {
         "commit": pins.commit,
         "evidence": [row.as_dict() for row in rows],
         "others": others,
     }
-    table = [f"evidence for {pins.commit}:", *evidence.lines(rows, others)]
+    table = [f"evidence for {pins.commit}:", *evidence.lines(pins, rows, others)]
     return _Answer(said, table, differences)

@@ -23,6 +23,9 @@ IMAGE_JSON = "etc/dormant/image.json"
 PACKAGES = ("dormant", "torch_memory_saver")
 """The Python packages that our wheels bring."""
 
+DROP_IN_FILE = "drop-in file"
+"""The role of what the drop-in lays beside Python's packages."""
+
 _SITE = re.compile(r"(?:^|.*/)(?:site|dist)-packages/(.+)")
 _WHEEL = re.compile(rf"(?:{'|'.join(PACKAGES)})-[^/]+\.whl")
 _DIST_INFO = re.compile(rf"(?:{'|'.join(PACKAGES)})-[^/]+\.dist-info/")
@@ -90,7 +93,7 @@ def role(path: str) -> str | None:
     if name == LIBRARY:
         return "library"
     if name in SHIM_NAMES:
-        return "shim"
+        return DROP_IN_FILE
     return "program" if path.endswith(f"bin/{PROGRAM}") else None
 
 
@@ -177,13 +180,13 @@ def _sums(image: Image, path: str) -> Iterator[str]:
 
 def _within(found: Contents) -> Iterator[str]:
     """What does not fit together in one image."""
-    for kind in ("library", "shim", "program"):
+    if "library" not in found.natives:
+        yield "there is no library of dormant"
+        return
+    for kind in (DROP_IN_FILE, "program"):
         if kind not in found.natives:
             yield f"there is no {kind}"
-    first = {**found.natives.get("library", {}), **found.natives.get("program", {})}
-    if not first:
-        return
-    path, truth = next(iter(first.items()))
+    path, truth = next(iter(found.natives["library"].items()))
     if truth.commit is None:
         yield f"{path} is of an unknown commit"
     if truth.dirty:
@@ -204,7 +207,7 @@ def _within(found: Contents) -> Iterator[str]:
 
 def _not_of(kind: str | None) -> tuple[str, ...]:
     """What a file of this kind says nothing of."""
-    return ("features", "guarantees") if kind == "shim" else ()
+    return ("features", "guarantees") if kind == DROP_IN_FILE else ()
 
 
 def differing(one: Identity, other: Identity, without: tuple[str, ...]) -> Iterator[str]:

@@ -47,8 +47,8 @@ class Row:
     variant: Variant
     platform: str
     evidence: str = NONE
-    records: list[str] = field(default_factory=list)
-    """The files that the evidence is in."""
+    records: list[Record] = field(default_factory=list)
+    """What the evidence is."""
     others: list[str] = field(default_factory=list)
     """Records that do not count, each with the reason."""
 
@@ -59,7 +59,7 @@ class Row:
             "platform": self.platform,
             "base": self.variant.base,
             "evidence": self.evidence,
-            "records": self.records,
+            "records": [{"file": r.file, "commit": r.commit} for r in self.records],
             "not_counted": self.others,
         }
 
@@ -70,16 +70,23 @@ def load(root: Path) -> list[Record]:
     for place in PLACES:
         for path in sorted((root / place).rglob("*.json")):
             file = path.relative_to(root).as_posix()
-            try:
-                said = json.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:
-                raise ImagesError(f"{file}: {error}") from error
-            if isinstance(said, dict) and said.get("record") == KIND:
-                found.append(_record(file, said))
+            said = read(path, file)
+            if said is not None:
+                found.append(record(file, said))
     return found
 
 
-def _record(file: str, said: dict[str, Any]) -> Record:
+def read(path: Path, file: str) -> dict[str, Any] | None:
+    """Read a JSON file that errors call `file`; none if it is no record."""
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ImagesError(f"{file}: {error}") from error
+    return said if isinstance(said, dict) and said.get("record") == KIND else None
+
+
+def record(file: str, said: dict[str, Any]) -> Record:
+    """Return what matters here of a record."""
     if said.get("schema") != SCHEMA:
         raise ImagesError(f"{file} is a record of schema {said.get('schema')!r}, not {SCHEMA}")
     try:
@@ -113,27 +120,31 @@ def table(pins: Pins, lock: Lock, records: list[Record]) -> list[Row]:
     """What there is for each variant and platform."""
     rows = [Row(variant, p) for variant in pins.variants for p in variant.platforms]
     for row in rows:
-        for record in records:
-            if (record.variant, record.platform) != (row.variant.name, row.platform):
+        for one in records:
+            if (one.variant, one.platform) != (row.variant.name, row.platform):
                 continue
-            if reason := _not_counted(record, row, pins):
-                row.others.append(f"{record.file}: {reason}")
+            if reason := _not_counted(one, row, pins):
+                row.others.append(f"{one.file}: {reason}")
                 continue
-            strength = _strength(record, row, lock)
+            strength = _strength(one, row, lock)
             if STRENGTHS.index(strength) < STRENGTHS.index(row.evidence):
                 row.evidence, row.records = strength, []
             if strength == row.evidence:
-                row.records.append(record.file)
+                row.records.append(one)
     return rows
 
 
 def _not_counted(record: Record, row: Row, pins: Pins) -> str | None:
-    if record.commit != pins.commit:
-        return f"tested {record.commit or 'an unknown commit'}, not {pins.commit}"
+    if record.commit is None:
+        return f"tested an unknown commit, not {pins.commit}"
     if record.dirty is not False:
         return f"tested {record.commit} with changes"
+    # The commit that carries a pin is later than the pinned one, and has the same sources.
     if record.source != pins.source:
-        return f"tested the source {record.source}, not {pins.source}"
+        other = (
+            f"{record.commit} with the sources" if record.commit != pins.commit else "the sources"
+        )
+        return f"tested {other} {record.source}, not {pins.source}"
     if record.backend != row.variant.backend:
         return f"tested the backend {record.backend}, not {row.variant.backend}"
     return None if record.passed else "did not pass"
@@ -164,18 +175,24 @@ def is_base(said: str | None, pinned: str, platform: str, lock: Lock) -> bool:
 def of_no_row(pins: Pins, records: list[Record]) -> Iterator[str]:
     """Records that say nothing of any variant, each with the reason."""
     rows = {(variant.name, p) for variant in pins.variants for p in variant.platforms}
-    for record in records:
-        if record.variant is None:
-            yield f"{record.file}: was not made in an image"
-        elif (record.variant, record.platform) not in rows:
-            yield f"{record.file}: {record.variant} on {record.platform} is no variant"
+    for one in records:
+        if one.variant is None:
+            yield f"{one.file}: was not made in an image"
+        elif (one.variant, one.platform) not in rows:
+            yield f"{one.file}: {one.variant} on {one.platform} is no variant"
 
 
-def lines(rows: list[Row], others: list[str]) -> Iterator[str]:
+def lines(pins: Pins, rows: list[Row], others: list[str]) -> Iterator[str]:
     """The table in words."""
     width = max((len(row.variant.name) for row in rows), default=0)
     for row in rows:
         said = f"{row.variant.name:{width}}  {row.platform:11}  {row.evidence}"
-        yield f"{said}: {', '.join(row.records)}" if row.records else said
+        shown = ", ".join(
+            one.file
+            if one.commit == pins.commit
+            else f"{one.file} (of {one.commit}, the same sources)"
+            for one in row.records
+        )
+        yield f"{said}: {shown}" if shown else said
         yield from (f"{'':{width}}  not counted: {other}" for other in row.others)
     yield from (f"of no variant: {other}" for other in others)

@@ -1,8 +1,10 @@
 """The content hash of all that feeds an image: one function the same function for every image."""
 
+import argparse
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -32,8 +34,18 @@ WITH_SOURCES = {
     "verify": ("tests/Cargo.toml", "tests/src", "tests/c", "benches/Cargo.toml"),
     "licences": ("LICENSE-MIT", "LICENSE-APACHE"),
 }
+# Single files that the recipe's steps name. A commit from before one of them cannot be built.
+NAMED = (
+    "crates/dormant-capi/include/dormant.h",
+    # What each native file says of itself, and the self-test reads.
+    "crates/dormant-identity/Cargo.toml",
+    "python/build/dormant_wheel/native.py",
+    "tests/src/bin/verify-parts.rs",
+)
 # Below those folders, but not in any image.
 NOT_SHIPPED = ("python/dormant/tests/", "python/torch_memory_saver/tests/")
+
+TMS_VERSION_HELP = "of torch_memory_saver, that the drop-in stands for; default: the wheel's"
 
 Files = dict[str, str]
 Lister = Callable[[str], Files]
@@ -56,11 +68,13 @@ def inputs_of(
     *,
     wheels: Path | None = None,
     source_commit: str | None = None,
+    tms_version: str = "",
 ) -> Inputs:
     """Hash everything that feeds a variant's image.
 
     `wheels` is a folder of local wheels that go into the image too. With `source_commit` the
     sources, packages and self-test's programs are those of that commit, not of the working tree.
+    `tms_version` is what the drop-in stands for, if not the default.
     """
     tree = worktree_lister(root)
     sources = commit_lister(root, source_commit) if source_commit else tree
@@ -75,12 +89,31 @@ def inputs_of(
         recipe[name] = _files(filled, tree)
     recipe.update({name: _files(paths, sources) for name, paths in WITH_SOURCES.items()})
     into_wheels: dict[str, Any] = {n: _files(paths, sources) for n, paths in WHEELS.items()}
+    into_wheels["tms_version"] = tms_version
     into_wheels["local_wheels"] = _local_wheels(wheels) if wheels is not None else {}
     return Inputs(
         _hash({"recipe": recipe, "wheels": into_wheels}),
         _hash({"recipe": recipe}),
         {"recipe": recipe, "wheels": into_wheels},
     )
+
+
+def tms_version(text: str) -> str:
+    """Return what may be such a version, or is empty; the build of the wheel looks closer."""
+    if not re.fullmatch(r"(\d[0-9a-z.]*)?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no version as in 0.0.9.post1")
+    return text
+
+
+def lacking(root: Path, commit: str) -> list[str]:
+    """Return what the recipe needs of the sources and that commit does not have."""
+    needed = [p for paths in (*WHEELS.values(), *WITH_SOURCES.values(), NAMED) for p in paths]
+    there = {name for _, _, name in tree_at(root, commit, needed)}
+    return [
+        path
+        for path in needed
+        if path not in there and not any(name.startswith(f"{path}/") for name in there)
+    ]
 
 
 def worktree_lister(root: Path) -> Lister:

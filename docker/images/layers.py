@@ -96,16 +96,22 @@ def read_image(named: str, wanted: Wanted) -> Image:
 
 
 def _push(name: str, into: Path) -> None:
+    if name.startswith(("/", ".")):
+        raise ImagesError(f"{name} is no folder, archive or image: there is nothing")
     buildah = shutil.which("buildah")
     if buildah is None:
         raise ImagesError(
-            f"there is no file {name}, and no buildah that may have an image so named"
+            f"{name} is no folder, archive or image: there is no such file, and no buildah here "
+            "that may have an image so named"
         )
     done = subprocess.run(
         [buildah, "push", "--quiet", name, f"oci:{into}"], capture_output=True, text=True
     )
     if done.returncode != 0:
-        raise ImagesError(f"there is no file {name}, and buildah says: {done.stderr.strip()}")
+        raise ImagesError(
+            f"{name} is no folder, archive or image: there is no such file, and buildah says: "
+            f"{done.stderr.strip()}"
+        )
 
 
 def _unpacked(root: Path, wanted: Wanted) -> Iterator[tuple[str, bytes]]:

@@ -4,11 +4,13 @@ import argparse
 import datetime
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from images import requirements
 from images.bake import BAKE, bake_file
 from images.errors import ImagesError, RegistryError
+from images.inputs import lacking
 from images.locked import LOCK, Entry, Lock, load_lock
 from images.pins import PINS, Pins, load_pins
 from images.reference import Reference
@@ -29,7 +31,11 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--check", action="store_true", help="only say what is stale or unresolved")
-    what.add_argument("--bake", action="store_true", help=f"only make {BAKE} anew; asks nobody")
+    what.add_argument(
+        "--bake",
+        action="store_true",
+        help=f"only make {BAKE} anew, and drop what no row names; asks nobody",
+    )
     parser.add_argument(
         "--registry", action="store_true", help="with --check: also ask whether tags have moved"
     )
@@ -58,10 +64,12 @@ def _run(options: argparse.Namespace, root: Path) -> int:
     else:
         lock = load_lock(root) if (root / LOCK).exists() else Lock()
         found = []
-        if not options.bake:
+        if options.bake:
+            lock = without_others(pins, lock)
+        else:
             registry = Registry.from_environment()
             lock, found = resolve(pins, lock, registry, options.only, _today())
-            (root / LOCK).write_text(lock.text(), encoding="utf-8")
+        (root / LOCK).write_text(lock.text(), encoding="utf-8")
         (root / BAKE).write_text(bake_file(pins, lock), encoding="utf-8")
     for line in found:
         print(f"docker/lock: {line}", file=sys.stderr)
@@ -102,6 +110,11 @@ def resolve(
         if before is None or not unchanged or before.digest != image.digest:
             lock[reference] = Entry(image.digest, today, None, needed)
     return lock, failures
+
+
+def without_others(pins: Pins, lock: Lock) -> Lock:
+    """Return the lock without images and platforms that the pins do not name."""
+    return Lock({ref: _fitting(lock[ref], p) for ref, p in pins.floating().items() if ref in lock})
 
 
 def stale(root: Path, pins: Pins, lock: Lock) -> list[str]:
@@ -151,14 +164,21 @@ def _source(root: Path, pins: Pins) -> list[str]:
         source = source_hash_at(root, pins.commit)
     except UnknownCommit as error:
         return [f"{PINS}: [source] cannot be checked: {error}"]
-    if source == pins.source:
-        return []
-    return [f"{PINS}: [source]: commit {pins.commit} has the sources {source}, not {pins.source}"]
+    found = [
+        f"{PINS}: [source]: commit {pins.commit} lacks {path}, which the recipe needs"
+        for path in lacking(root, pins.commit)
+    ]
+    if source != pins.source:
+        found.append(
+            f"{PINS}: [source]: commit {pins.commit} has the sources {source}, not {pins.source}"
+        )
+    return found
 
 
 def _fitting(entry: Entry | None, platforms: Sequence[str]) -> Entry:
-    if entry is not None and entry.platforms.keys() == set(platforms):
-        return entry
+    """Return an entry for these platforms; an empty one if it has not all of them."""
+    if entry is not None and entry.platforms.keys() >= set(platforms):
+        return replace(entry, platforms={p: entry.platforms[p] for p in platforms})
     return Entry(None, None, None, dict.fromkeys(platforms))
 
 

@@ -30,6 +30,9 @@ _ABOUT = ("revision",)
 def compare(one: Contents, other: Contents) -> list[str]:
     """Where two images, of one vendor each, are not the same but for the vendor."""
     found = [f"{image.name}: {problem}" for image in (one, other) for problem in image.problems]
+    if one.identity is None or other.identity is None:
+        # Without a library nothing else says more.
+        return found
     return [
         *found,
         *_backends(one, other),

@@ -9,8 +9,8 @@ from typing import Any
 
 from images.bake import bake_values, version
 from images.decide import Verdict, Wanted, decide
-from images.errors import ImagesError
-from images.inputs import Inputs, inputs_of
+from images.errors import ImagesError, say
+from images.inputs import TMS_VERSION_HELP, Inputs, inputs_of, tms_version
 from images.lock import ROOT
 from images.locked import load_lock
 from images.pins import Variant, load_pins
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         if options.bake_values is not None:
             pins, building = load_pins(root), [r for r in rows if r["verdict"] != Verdict.STOP]
             commit, source = rows[0]["head"], rows[0]["source"]
-            text = bake_values(pins, building, version(root), commit, source)
+            text = bake_values(pins, building, version(root), commit, source, options.tms_version)
             options.bake_values.write_text(text, encoding="utf-8")
         if options.explain is not None:
             options.explain.write_text(json.dumps(documents, indent=2) + "\n", encoding="utf-8")
@@ -40,15 +40,17 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         return 1
     stopped = [row for row in rows if row["verdict"] == Verdict.STOP]
     if options.json:
-        print(json.dumps(rows if options.all else rows[0], indent=2))
+        say([json.dumps(rows if options.all else rows[0], indent=2)])
     else:
-        for row in rows:
-            if row not in stopped:
-                image = f"\n  {row['image']}" if row["image"] else ""
-                print(f"{row['variant']}: {row['verdict']}: {row['reason']}{image}")
+        say(_shown(row) for row in rows if row not in stopped)
     for row in stopped:
         print(f"{row['variant']}: stop: {row['reason']}", file=sys.stderr)
     return 1 if stopped else 0
+
+
+def _shown(row: dict[str, Any]) -> str:
+    image = f"\n  {row['image']}" if row["image"] else ""
+    return f"{row['variant']}: {row['verdict']}: {row['reason']}{image}"
 
 
 def _rows(options: argparse.Namespace, root: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -64,7 +66,9 @@ def _rows(options: argparse.Namespace, root: Path) -> tuple[list[dict[str, Any]]
     registry = Registry.from_environment()
     rows, documents = [], {}
     for variant in variants:
-        inputs = inputs_of(root, pins, lock, variant, wheels=options.wheels)
+        inputs = inputs_of(
+            root, pins, lock, variant, wheels=options.wheels, tms_version=options.tms_version
+        )
         documents[variant.name] = inputs.document
         floating = (variant.base, pins.rust_image)
         wanted = Wanted(
@@ -152,6 +156,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--may-publish", choices=("yes", "no"), default="no", help="default: %(default)s"
     )
     parser.add_argument("--wheels", metavar="DIR", type=Path, help="local wheels that go in too")
+    parser.add_argument(
+        "--tms-version", metavar="VERSION", default="", type=tms_version, help=TMS_VERSION_HELP
+    )
     parser.add_argument(
         "--bake-values", metavar="FILE", type=Path, help="write a second file for buildx bake"
     )

@@ -110,7 +110,8 @@ def _vendor(image: str, lines: list[str], pins: Pins) -> Iterator[str]:
     rows = {row.name: row.base for row in pins.of_image(image)}
     variants, bases = values["VARIANT"], values["BASE_IMAGE"]
     if len(variants) != 1 or variants[0] not in rows:
-        yield f"its variant is {', '.join(variants) or 'none'}; {PINS} has {', '.join(rows)}"
+        known = ", ".join(rows) or f"no row of {image}"
+        yield f"its variant is {', '.join(variants) or 'none'}; {PINS} has {known}"
     elif bases != [rows[variants[0]]]:
         yield (
             f"its base is {', '.join(bases) or 'none'}; "

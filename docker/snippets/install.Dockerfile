@@ -4,7 +4,11 @@ ARG DORMANT_PIN
 # A folder of the build context, or a URL, that has SHA256SUMS and the wheels.
 ARG DORMANT_WHEELS=dormant-wheels
 RUN --mount=type=bind,target=/dormant-context \
-    set -eu; into=$(mktemp -d); \
+    set -eu; \
+    expr "x${DORMANT_PIN-}" : 'x[0-9a-f]\{40\}@sha256:[0-9a-f]\{64\}$' >/dev/null || { \
+        echo "DORMANT_PIN is '${DORMANT_PIN-}', not <commit>@sha256:<hash of SHA256SUMS>" >&2; exit 1; \
+    }; \
+    into=$(mktemp -d); \
     fetch() { \
         case "${DORMANT_WHEELS}" in \
             *://*) python3 -c 'import sys, urllib.request as r; r.urlretrieve(*sys.argv[1:])' \

@@ -70,7 +70,19 @@ def test_values_of_one_build(repository: Repository) -> None:
     }
     # Each of them is empty in the bake file, so that nothing is said twice.
     empty = re.findall(r'([A-Z_]+) = ""', bake_file(repository.pins, repository.lock))
-    assert set(empty) == {*shared, "INPUTS", "RECIPE", "SOURCE_URL"}
+    assert set(empty) == {*shared, "INPUTS", "RECIPE", "SOURCE_URL", "TMS_VERSION"}
+
+
+def test_what_the_drop_in_stands_for_is_the_builders(root: Path, repository: Repository) -> None:
+    text = (root / BAKE).read_text(encoding="utf-8")
+    blocks = re.findall(r'^target "(.*?)^\}', text, re.M | re.S)
+    has = {block.partition('"')[0] for block in blocks if '    TMS_VERSION = ""\n' in block}
+    assert has == {"builder-cuda", "builder-rocm"}
+    rows = [{"variant": "rocm-7.2", "inputs": "i", "recipe": "r"}]
+    text = bake_values(repository.pins, rows, "0.1.0", "c", "s", "0.0.9.post1")
+    targets = json.loads(text)["target"]
+    assert targets.keys() == {"rocm-7-2", "builder-rocm"}
+    assert targets["builder-rocm"] == {"args": {"TMS_VERSION": "0.0.9.post1"}}
 
 
 @pytest.mark.parametrize("image", ["builder", "cuda", "rocm"])

@@ -70,7 +70,7 @@ def test_the_pinned_commit_goes_in_with_all_that_the_pins_and_the_lock_say(
     args = values(builder, "--build-arg")
     rust = lock.digest(pins.rust_image)
     assert args["RUST_IMAGE"] == f"registry.example/library/rust@{rust}"
-    assert args["BACKEND"] == "cuda"
+    assert (args["BACKEND"], args["TMS_VERSION"]) == ("cuda", "")
     assert values(builder, "--build-context") == {"source": str(clone)}
     args = values(image, "--build-arg")
     base = pins.variant("cuda-13.0").base
@@ -92,6 +92,17 @@ def test_the_pinned_commit_goes_in_with_all_that_the_pins_and_the_lock_say(
     }
     assert values(image, "--label") == {}
     assert capsys.readouterr().out == f"localhost/dormant:cuda-13.0 {STAND_IN}\n"
+
+
+def test_the_drop_in_can_stand_for_another_version(engine: Engine, repository: Repository) -> None:
+    assert main(["cuda-13.0"], repository.root) == 0
+    assert main(["cuda-13.0", "--tms-version", "0.0.9.post1"], repository.root) == 0
+    default, image, builder, other = (values(line, "--build-arg") for line in engine.lines())
+    assert (default["TMS_VERSION"], builder["TMS_VERSION"]) == ("", "0.0.9.post1")
+    # Neither is taken for the other.
+    assert image["BUILDER_IMAGE"] + "-tms-0.0.9.post1" == other["BUILDER_IMAGE"]
+    assert image["INPUTS"] != other["INPUTS"]
+    assert image["RECIPE"] == other["RECIPE"]
 
 
 def test_the_image_never_comes_from_the_cache(engine: Engine, repository: Repository) -> None:
@@ -171,6 +182,17 @@ def test_a_source_that_the_pins_do_not_know_is_refused(
     assert f"but the pins say {DIGESTS['e']}" in capsys.readouterr().err
 
 
+def test_a_commit_from_before_the_recipe_is_refused_before_anything_is_built(
+    engine: Engine, repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.git("rm", "-q", "tests/src/bin/verify-parts.rs", "LICENSE-MIT")
+    before = repository.commit()
+    assert main(["cuda-13.0", "--source", before], repository.root) == 1
+    said = f"commit {before} lacks LICENSE-MIT, tests/src/bin/verify-parts.rs: the recipe"
+    assert said in capsys.readouterr().err
+    assert not engine.said.exists() or engine.lines() == []
+
+
 def test_an_image_for_another_processor_is_refused(
     engine: Engine,
     repository: Repository,
@@ -203,6 +225,8 @@ def test_a_build_that_fails_is_no_image(
         ["cuda-13.0", "--push"],
         ["cuda-13.0", "--push", "--tag", "a.example/b:c", "--base", "localhost/other"],
         ["cuda-13.0", "rocm-7.2", "--tag", "a.example/b:c"],
+        ["cuda-13.0", "--tms-version", "latest"],
+        ["cuda-13.0", "--tms-version", "0.0.9", "--builder-image", "localhost/other"],
         [],
     ],
 )

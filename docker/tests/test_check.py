@@ -218,7 +218,10 @@ def test_a_vendor_without_a_variant(recipe: Path) -> None:
     text = (recipe / "docker/pins.toml").read_text()
     start = text.rindex("[[variant]]")
     (recipe / "docker/pins.toml").write_text(text[:start])
-    assert "docker/pins.toml: no variant of rocm" in differences(recipe)
+    assert differences(recipe) == [
+        "docker/Dockerfile.rocm: its variant is rocm-7.2; docker/pins.toml has no row of rocm",
+        "docker/pins.toml: no variant of rocm",
+    ]
 
 
 @pytest.mark.skipif(
@@ -319,6 +322,29 @@ def test_a_program_that_is_a_script_or_is_gone(pair: Pair) -> None:
     found = "\n".join(pair(cuda, rocm))
     assert f"{PROGRAM} is not a little-endian 64-bit ELF file" in found
     assert "rocm.tar: there is no program" in found
+
+
+def test_an_image_without_dormant_is_one_line(pair: Pair, tmp_path: Path) -> None:
+    bare = Crafted({"etc/os-release": b"of another\n"}, {"maintainer": "another"})
+    said = f"{tmp_path}/rocm.tar: there is no library of dormant"
+    assert pair(image("cuda"), bare) == [said]
+    assert len(pair(bare, bare)) == 2
+
+
+def test_a_library_that_cannot_be_read_is_named(pair: Pair) -> None:
+    rocm = image("hip")
+    rocm.files[LIBRARY] = rocm.files[VENDORED] = b"damaged"
+    found = "\n".join(pair(image("cuda"), rocm))
+    assert f"{LIBRARY} is not a little-endian 64-bit ELF file" in found
+
+
+def test_a_drop_in_file_is_called_so(pair: Pair) -> None:
+    rocm = image("hip")
+    for path in [path for path in rocm.files if path.endswith(".abi3.so")]:
+        del rocm.files[path]
+    found = "\n".join(pair(image("cuda"), rocm))
+    assert "rocm.tar: there is no drop-in file" in found
+    assert "shim" not in found
 
 
 def test_an_installed_version_that_the_library_is_not(pair: Pair) -> None:
@@ -441,7 +467,21 @@ def test_the_program(recipe: Path, tmp_path: Path) -> None:
     done = check("--images", cuda, cuda)
     assert done.returncode == 1
     assert "both images have the backends cuda" in done.stdout
-    assert check("--images", cuda, "/nowhere.tar").returncode == 2
+    done = check("--images", cuda, "/nowhere.tar")
+    assert done.returncode == 2
+    assert done.stderr == ("error: /nowhere.tar is no folder, archive or image: there is nothing\n")
+
+
+def test_a_reader_that_stops_reading(recipe: Path) -> None:
+    """As in `docker/check | head`."""
+    shell = '"$@" | true; echo "${PIPESTATUS[0]}"'
+    done = subprocess.run(
+        ["bash", "-c", shell, "bash", str(DOCKER / "check"), "--root", str(recipe)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("0\n", "")
 
 
 def test_the_program_needs_nothing_but_the_standard_library(recipe: Path) -> None:

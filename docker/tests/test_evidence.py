@@ -66,6 +66,10 @@ def first(root: Path) -> evidence.Row:
     return rows(root)["cuda-13.0", "linux/amd64"]
 
 
+def files(row: evidence.Row) -> list[str]:
+    return [record.file for record in row.records]
+
+
 FILE = "docker/evidence/h200.json"
 
 
@@ -90,17 +94,25 @@ FILE = "docker/evidence/h200.json"
 def test_what_a_record_shows(tmp_path: Path, changed: dict[str, Any], strength: str) -> None:
     put(tmp_path, FILE, **changed)
     row = first(tmp_path)
-    assert (row.evidence, row.records, row.others) == (strength, [FILE], [])
+    assert (row.evidence, files(row), row.others) == (strength, [FILE], [])
 
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"library__identity__commit": "f" * 40}, f"tested {'f' * 40}, not {COMMIT}"),
+        (
+            {"library__identity__commit": "f" * 40, "library__identity__source": "sha256:0"},
+            f"tested {'f' * 40} with the sources sha256:0, not {SOURCE}",
+        ),
         ({"library__identity__commit": None}, f"tested an unknown commit, not {COMMIT}"),
         ({"library__identity__dirty": True}, f"tested {COMMIT} with changes"),
+        (
+            {"library__identity__commit": "f" * 40, "library__identity__dirty": True},
+            f"tested {'f' * 40} with changes",
+        ),
+        ({"library__identity__source": None}, f"tested the sources None, not {SOURCE}"),
         ({"library__identity__dirty": None}, f"tested {COMMIT} with changes"),
-        ({"library__identity__source": "sha256:0"}, f"tested the source sha256:0, not {SOURCE}"),
+        ({"library__identity__source": "sha256:0"}, f"tested the sources sha256:0, not {SOURCE}"),
         ({"backend": "hip"}, "tested the backend hip, not cuda"),
         ({"passed": False}, "did not pass"),
         ({"passed": "yes"}, "did not pass"),
@@ -117,8 +129,19 @@ def test_what_does_not_count(tmp_path: Path, changed: dict[str, Any], reason: st
     put(tmp_path, FILE, **changed)
     row = first(tmp_path)
     assert (row.evidence, row.records, row.others) == ("none", [], [f"{FILE}: {reason}"])
-    said = "\n".join(evidence.lines([row], []))
+    said = "\n".join(evidence.lines(PINS, [row], []))
     assert said == f"cuda-13.0  linux/amd64  none\n           not counted: {FILE}: {reason}"
+
+
+def test_another_commit_with_the_same_sources_counts_and_is_shown(tmp_path: Path) -> None:
+    put(tmp_path, FILE)
+    other = put(tmp_path, "docker/evidence/later.json", library__identity__commit="f" * 40)
+    row = first(tmp_path)
+    assert (row.evidence, files(row), row.others) == ("built", [FILE, other], [])
+    assert list(evidence.lines(PINS, [row], [])) == [
+        f"cuda-13.0  linux/amd64  built: {FILE}, {other} (of {'f' * 40}, the same sources)"
+    ]
+    assert row.as_dict()["records"][1] == {"file": other, "commit": "f" * 40}
 
 
 def test_a_base_that_nobody_looked_up_is_not_proved(tmp_path: Path) -> None:
@@ -136,11 +159,11 @@ def test_the_strongest_counts_and_each_platform_has_its_own(tmp_path: Path) -> N
     arm = put(tmp_path, "docker/evidence/arm.json", host__machine="aarch64")
     found = rows(tmp_path)
     assert first(tmp_path).evidence == "overlaid"
-    assert first(tmp_path).records == ["benches/results/c.json", "benches/results/deep/b.json"]
-    assert found["cuda-13.0", "linux/arm64"].records == [arm]
+    assert files(first(tmp_path)) == ["benches/results/c.json", "benches/results/deep/b.json"]
+    assert files(found["cuda-13.0", "linux/arm64"]) == [arm]
     assert found["rocm-7.2", "linux/amd64"].evidence == "none"
     built = put(tmp_path, "docker/evidence/d.json")
-    assert (first(tmp_path).evidence, first(tmp_path).records) == ("built", [built])
+    assert (first(tmp_path).evidence, files(first(tmp_path))) == ("built", [built])
 
 
 def test_other_files_are_no_records(tmp_path: Path) -> None:
@@ -191,6 +214,6 @@ def test_as_json(tmp_path: Path) -> None:
         "platform": "linux/amd64",
         "base": BASE,
         "evidence": "built",
-        "records": [FILE],
+        "records": [{"file": FILE, "commit": COMMIT}],
         "not_counted": [],
     }

@@ -1,4 +1,5 @@
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,7 +7,7 @@ import pytest
 from small_repository import DIGESTS, Repository
 
 from images.errors import ImagesError
-from images.inputs import RECIPE, WHEELS, inputs_of
+from images.inputs import NAMED, RECIPE, WHEELS, inputs_of
 from images.locked import load_lock
 from images.pins import PINS, load_pins
 
@@ -244,3 +245,27 @@ def test_the_real_repository_has_all_inputs(root: Path) -> None:
     pins, lock = load_pins(root), load_lock(root)
     found = {v.name: inputs_of(root, pins, lock, v).inputs for v in pins.variants}
     assert len(set(found.values())) == len(pins.variants)
+
+
+def test_what_the_real_recipe_names_is_known(root: Path) -> None:
+    recipe = root / "docker/recipe"
+    wheels, parts = ((recipe / name).read_text(encoding="utf-8") for name in ("wheels", "parts"))
+    named = {f"tests/src/bin/{name}.rs" for name in re.findall(r"--bin (\S+)", parts)}
+    named |= {
+        f"python/build/{name.replace('.', '/')}.py"
+        for name in re.findall(r"-m (dormant_wheel\S+)", wheels)
+    }
+    named |= set(re.findall(r"cp (crates/\S+)", wheels))
+    assert len(named) == 3
+    assert named <= set(NAMED)
+    assert all((root / path).is_file() for path in NAMED)
+
+
+def test_the_recipe_hands_on_what_the_drop_in_stands_for(root: Path) -> None:
+    builder = (root / "docker/Dockerfile.builder").read_text(encoding="utf-8")
+    wheels = (root / "docker/recipe/wheels").read_text(encoding="utf-8")
+    # In the stage that makes wheels: the other steps come from the cache all the same.
+    stage = builder[builder.index("AS wheels") :]
+    assert "ARG TMS_VERSION\n" in stage
+    assert '/out "${TMS_VERSION}"\n' in stage
+    assert 'export DORMANT_TMS_VERSION="$5"\n' in wheels

@@ -150,7 +150,9 @@ def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
 
 def test_a_name_without_buildah(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ImagesError, match="no file dormant:x, and no buildah"):
+    with pytest.raises(
+        ImagesError, match=r"^dormant:x is no folder, archive or image: .* no buildah"
+    ):
         read_image("dormant:x", everything)
 
 
@@ -166,7 +168,10 @@ def test_a_name_that_buildah_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     assert read_image("dormant:x", everything) == Image("dormant:x", RESULT, LABELS)
-    with pytest.raises(ImagesError, match="buildah says: dormant:y: image not known"):
+    with pytest.raises(
+        ImagesError,
+        match=r"no folder, archive or image: .* buildah says: dormant:y: image not known",
+    ):
         read_image("dormant:y", everything)
 
 

@@ -134,6 +134,32 @@ def test_the_program_writes_what_it_got_and_fails_for_the_rest(
     assert f"{fake.host}/rocm/dev:7.2 is unresolved" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("asking", [False, True])
+def test_what_no_row_names_is_dropped(
+    repository: Repository, fake: FakeRegistry, client: Registry, asking: bool
+) -> None:
+    """A row is left out of pins.toml: CUDA's, and with it a platform of the toolchain."""
+    before, pins = repository.lock, repository.pins
+    path = repository.root / PINS
+    _, rocm = path.read_text(encoding="utf-8").split('[[variant]]\nname = "rocm')
+    head, _ = path.read_text(encoding="utf-8").split('[[variant]]\nname = "cuda')
+    repository.write(PINS, f'{head}[[variant]]\nname = "rocm{rocm}')
+    found = stale(repository.root, repository.pins, before)
+    assert f"{pins.variant('cuda-13.0').base} is in the lock, but not in the pins" in found
+    if asking:
+        fake.status = 500
+        lock, _ = resolve(repository.pins, before, client, None, TODAY)
+        repository.set_lock(lock)
+    else:
+        assert main(["--bake"], repository.root) == 0
+    lock, base = repository.lock, pins.variant("rocm-7.2").base
+    assert lock.keys() == {pins.rust_image, base}
+    assert lock[base] == before[base]
+    assert lock[pins.rust_image].digest == before[pins.rust_image].digest
+    assert lock[pins.rust_image].platforms.keys() == {"linux/amd64"}
+    assert stale(repository.root, repository.pins, lock) == []
+
+
 def test_what_is_stale(repository: Repository) -> None:
     root, pins, lock = repository.root, repository.pins, repository.lock
     assert stale(root, pins, lock) == []
@@ -160,6 +186,22 @@ def test_a_pin_of_other_sources(repository: Repository) -> None:
     repository.write(PINS, text.replace(commit, "0" * 40))
     (line,) = stale(repository.root, repository.pins, repository.lock)
     assert "cannot be checked" in line
+
+
+@pytest.mark.parametrize("gone", ["tests/src/bin/verify-parts.rs", "python/torch_memory_saver"])
+def test_a_pin_from_before_something_that_the_recipe_needs(
+    repository: Repository, capsys: pytest.CaptureFixture[str], gone: str
+) -> None:
+    later = repository.git("rev-parse", "HEAD")
+    repository.git("rm", "-q", "-r", gone)
+    repository.pinned = repository.commit()
+    repository.git("checkout", "-q", later, "--", gone)
+    repository.set_pins()
+    repository.commit()
+    said = f"[source]: commit {repository.pinned} lacks {gone}, which the recipe needs"
+    assert stale(repository.root, repository.pins, repository.lock) == [f"{PINS}: {said}"]
+    assert main(["--check"], repository.root) == 1
+    assert said in capsys.readouterr().err
 
 
 def test_a_tag_that_has_moved(

@@ -164,6 +164,34 @@ def test_nothing_is_built_on_an_unresolved_base(case: Case) -> None:
     assert f"no digest is known of {base}" in case.err
 
 
+def test_a_row_that_stops_hides_no_other(case: Case) -> None:
+    image = case.release(CUDA)
+    case.repository.write("docker/Dockerfile.rocm", "changed")
+    lock = resolved(case.repository.pins)
+    base = case.repository.pins.variant(ROCM).base
+    lock[base] = replace(lock[base], digest=None, resolved=None)
+    case.repository.set_lock(lock)
+    rows = {row["variant"]: row for row in case.run("--all", "--may-publish", "yes", status=1)}
+    assert (rows[CUDA]["verdict"], rows[CUDA]["image"]) == ("reuse", image)
+    assert rows[ROCM]["verdict"] == "stop"
+    assert case.err.startswith(f"{ROCM}: stop: ")
+    name = f"{case.fake.host}/o/dormant-{{image}}"
+    arguments = ["--all", "--image-name", name, "--may-publish", "yes"]
+    assert main(arguments, case.repository.root) == 1
+    assert case.capsys.readouterr().out.startswith(f"{CUDA}: reuse: ")
+
+
+def test_what_the_drop_in_stands_for_is_an_input(case: Case, tmp_path: Path) -> None:
+    case.release(CUDA)
+    values = tmp_path / "values.json"
+    arguments = ["--tms-version", "0.0.9.post1", "--bake-values", str(values)]
+    row = case.run("--may-publish", "yes", *arguments)
+    assert (row["verdict"], row["recipe"]) == ("rebuild", case.repository.inputs(CUDA).recipe)
+    target = json.loads(values.read_text())["target"]
+    assert target["builder-cuda"]["args"] == {"TMS_VERSION": "0.0.9.post1"}
+    assert target["cuda-13-0"]["args"]["INPUTS"] == row["inputs"]
+
+
 def test_outputs_for_github(case: Case, tmp_path: Path) -> None:
     image = case.release(ROCM)
     output, values = tmp_path / "output", tmp_path / "values.json"

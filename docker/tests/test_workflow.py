@@ -10,7 +10,7 @@ import pytest
 import yaml
 from fake_registry import FakeRegistry
 from small_repository import Repository
-from workflow_rules import complaints, gpu_jobs
+from workflow_rules import complaints, gpu_jobs, script
 
 from images.plan import main
 
@@ -124,12 +124,37 @@ def test_a_job_on_another_machine_is_a_gpu_job(workflow: dict[str, Any], runs_on
     assert list(gpu_jobs(workflow)) == ["gpu", "another", "devices"]
 
 
-def test_the_last_job_checks_the_records(workflow: dict[str, Any]) -> None:
+def test_a_job_checks_each_record_and_holds_all_against_each_other(
+    workflow: dict[str, Any],
+) -> None:
     job = workflow["jobs"]["records"]
     assert "gpu" in job["needs"]
-    script = " ".join(step.get("run", "") for step in job["steps"])
-    assert re.search(r"verify --check /record/record\.json --commit \"\$COMMIT\"", script)
-    assert job["steps"][-1]["env"]["COMMIT"] == "${{ matrix.commit }}"
+    run = " ".join(map(script, job["steps"]))
+    assert re.search(r"verify --check /record/record\.json --commit \"\$COMMIT\"", run)
+    (check, compare) = job["steps"][-2:]
+    assert check["env"]["COMMIT"] == "${{ matrix.commit }}"
+    assert compare["run"] == "docker/check --records records/*/record.json"
+    taken = [step["with"] for step in job["steps"] if "pattern" in step.get("with", {})]
+    assert taken == [{"pattern": "record-*", "path": "records"}]
+    assert not {"if", "continue-on-error"} & (check.keys() | compare.keys())
+
+
+def test_the_tag_moves_only_after_the_records(workflow: dict[str, Any]) -> None:
+    """Nobody gets an image by its tag that no GPU has seen."""
+    moving = {
+        name
+        for name, job in workflow["jobs"].items()
+        for line in re.findall(r"--tag \S+", " ".join(map(script, job["steps"])))
+        if "$SHA" not in line
+    }
+    assert moving == {"tag"}
+    job = workflow["jobs"]["tag"]
+    assert "records" in job["needs"]
+    assert "needs.records.result == 'success'" in job["if"]
+    assert "github.ref == 'refs/heads/main'" in job["if"]
+    assert "always()" not in job["if"]
+    names = [step["with"]["name"] for step in job["steps"] if "name" in step.get("with", {})]
+    assert names == ["image-${{ matrix.variant }}"]
 
 
 def test_rights_and_secrets(workflow: dict[Any, Any]) -> None:
@@ -143,8 +168,10 @@ def test_rights_and_secrets(workflow: dict[Any, Any]) -> None:
         assert job["timeout-minutes"] <= 90, name
         if "write" in job["permissions"].values():
             writing.add(name)
-            assert re.fullmatch(r"needs\.decide\.outputs\.\w+ != '\[\]'", job["if"]), name
-    assert writing == {"build", "index"}
+            # Not what a run that may not publish has; of these lists it has none.
+            assert re.search(r"needs\.decide\.outputs\.(builds|rebuild) != '\[\]'", job["if"]), name
+            assert "||" not in job["if"], name
+    assert writing == {"build", "index", "tag"}
     assert workflow["jobs"]["wheels"]["permissions"] == {"contents": "read"}
     assert "token" not in json.dumps(workflow["jobs"]["wheels"])
 
