@@ -1,11 +1,11 @@
 """The hash of the Rust sources, as the build script of `dormant-identity` computes it too."""
 
-import hashlib
 import os
-import stat
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from dormant_wheel import identity
 
 from images.errors import ImagesError
 
@@ -19,10 +19,10 @@ class UnknownCommit(ImagesError):
 
 def source_hash(root: Path) -> str:
     """Return `sha256:...` over the files below `root` as they are now."""
-    found = {name: root / name for name in FILES if _is_file(root / name)}
-    for folder in FOLDERS:
-        found.update(_walk(root, folder))
-    return _digest(((path, file.read_bytes()) for path, file in found.items()), str(root))
+    try:
+        return identity.source_hash(root)
+    except identity.IdentityError as error:
+        raise ImagesError(f"{error}: not the workspace's root") from error
 
 
 def source_hash_at(repository: Path, commit: str) -> str:
@@ -30,10 +30,13 @@ def source_hash_at(repository: Path, commit: str) -> str:
     blobs = {
         path: blob
         for mode, blob, path in tree_at(repository, commit, (*FILES, *FOLDERS))
-        if mode in ("100644", "100755")
+        if mode in ("100644", "100755") and all(map(identity.counts, path.split("/")))
     }
+    for needed in FILES:
+        if needed not in blobs:
+            raise ImagesError(f"commit {commit} lacks {needed}: not the workspace's root")
     contents = read_blobs(repository, blobs.values())
-    return _digest(((path, contents[blob]) for path, blob in blobs.items()), f"commit {commit}")
+    return identity.hash_of((path, contents[blob]) for path, blob in blobs.items())
 
 
 def tree_at(repository: Path, commit: str, paths: Iterable[str]) -> Iterator[tuple[str, str, str]]:
@@ -84,35 +87,3 @@ def git(
         words = result.stderr.decode(errors="replace").strip()
         raise ImagesError(f"git {arguments[0]} in {repository}: {words or 'failed'}")
     return result
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except FileNotFoundError:
-        return False
-
-
-def _walk(root: Path, folder: str) -> Iterator[tuple[str, Path]]:
-    for where, folders, names in os.walk(root / folder):
-        folders[:] = [name for name in folders if not _left_out(name)]
-        for name in names:
-            file = Path(where, name)
-            if not _left_out(name) and _is_file(file):
-                yield file.relative_to(root).as_posix(), file
-
-
-def _left_out(component: str) -> bool:
-    return component.startswith(".") or component in ("target", "__pycache__")
-
-
-def _digest(files: Iterable[tuple[str, bytes]], where: str) -> str:
-    lines = {}
-    for path, content in files:
-        if not any(_left_out(component) for component in path.split("/")):
-            name = os.fsencode(path)
-            lines[name] = b"%s  %s\n" % (hashlib.sha256(content).hexdigest().encode(), name)
-    for needed in FILES:
-        if needed.encode() not in lines:
-            raise ImagesError(f"{where} has no {needed}: not the workspace's root")
-    return "sha256:" + hashlib.sha256(b"".join(lines[n] for n in sorted(lines))).hexdigest()

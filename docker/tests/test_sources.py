@@ -72,7 +72,7 @@ def test_symbolic_links_do_not_count(repository: Repository) -> None:
 
 def test_without_the_workspace_there_is_no_hash(repository: Repository) -> None:
     (repository.root / "Cargo.lock").unlink()
-    with pytest.raises(ImagesError, match=r"no Cargo\.lock"):
+    with pytest.raises(ImagesError, match=r"lacks Cargo\.lock"):
         source_hash(repository.root)
 
 
@@ -95,6 +95,8 @@ def test_the_pinned_commit_has_the_pinned_sources(root: Path) -> None:
 
 
 def test_the_definition_by_hand(tmp_path: Path) -> None:
+    for folder in ("crates", "backends"):
+        (tmp_path / folder).mkdir()
     (tmp_path / "Cargo.toml").write_text("a")
     (tmp_path / "Cargo.lock").write_text("b")
     lines = "".join(

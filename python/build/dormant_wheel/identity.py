@@ -106,11 +106,17 @@ def short(source: str) -> str:
 
 def source_hash(root: Path) -> str:
     """The hash of all that native files are made of: as the build script computes it."""
-    lines = []
-    for path in sorted(_sources(root), key=os.fsencode):
-        digest = hashlib.sha256((root / path).read_bytes()).hexdigest()
-        lines.append(digest.encode() + b"  " + os.fsencode(path) + b"\n")
-    return "sha256:" + hashlib.sha256(b"".join(lines)).hexdigest()
+    return hash_of((path, (root / path).read_bytes()) for path in _sources(root))
+
+
+def hash_of(sources: Iterable[tuple[str, bytes]]) -> str:
+    """The same over paths and contents that come from elsewhere."""
+    lines = {}
+    for path, content in sources:
+        name = os.fsencode(path)
+        lines[name] = hashlib.sha256(content).hexdigest().encode() + b"  " + name + b"\n"
+    listing = b"".join(lines[name] for name in sorted(lines))
+    return "sha256:" + hashlib.sha256(listing).hexdigest()
 
 
 def _sources(root: Path) -> Iterable[str]:
@@ -122,14 +128,15 @@ def _sources(root: Path) -> Iterable[str]:
             yield source
         elif top.is_dir() and not top.is_symlink():
             for folder, names, files in os.walk(top):
-                names[:] = [name for name in names if _counts(name)]
-                for name in filter(_counts, files):
+                names[:] = [name for name in names if counts(name)]
+                for name in filter(counts, files):
                     path = Path(folder, name)
                     if path.is_file() and not path.is_symlink():
                         yield path.relative_to(root).as_posix()
 
 
-def _counts(name: str) -> bool:
+def counts(name: str) -> bool:
+    """Whether files and folders of this name are sources."""
     return not name.startswith(".") and name not in ("target", "__pycache__")
 
 
@@ -177,7 +184,7 @@ def _entries(said: str) -> Iterable[str]:
 
 
 def _is_change(entry: str) -> bool:
-    return not entry.startswith("!! ") or all(map(_counts, entry[3:].split("/")))
+    return not entry.startswith("!! ") or all(map(counts, entry[3:].split("/")))
 
 
 def _git(root: Path, *arguments: str) -> str | None:
