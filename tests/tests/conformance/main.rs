@@ -15,7 +15,6 @@ use allocator_testkit::{Setup, exclusive};
 use dormant_sim::{Sim, SimConfig};
 use dormant_tests::doubles::{Double, Loaded};
 
-mod one_call;
 mod parity;
 
 /// Two small devices. Like the real one, they read some bytes as free that they give to nobody, and
@@ -60,7 +59,7 @@ fn sim(configuration: &str, unit_bytes: u64) -> Option<Setup<Sim>> {
 macro_rules! on_sim {
     ($($module:ident: $faults:literal, $unit:expr;)*) => {$(
         mod $module {
-            pub(crate) fn setup() -> Option<allocator_testkit::Setup<dormant_sim::Sim>> {
+            fn setup() -> Option<allocator_testkit::Setup<dormant_sim::Sim>> {
                 crate::sim($faults, $unit)
             }
 
@@ -116,7 +115,7 @@ macro_rules! on_double {
 
             use crate::OnDouble;
 
-            pub(crate) fn setup() -> Option<Setup<$backend>> {
+            fn setup() -> Option<Setup<$backend>> {
                 static DOUBLE: OnceLock<OnDouble<$backend>> = OnceLock::new();
                 // SAFETY: a stand-in has no initialisers, and its functions are declared as the
                 // driver's.
@@ -178,7 +177,7 @@ macro_rules! on_device {
             use allocator_core::Error;
             use allocator_testkit::{Setup, conformance_suite};
 
-            pub(crate) fn setup() -> Option<Setup<$backend>> {
+            fn setup() -> Option<Setup<$backend>> {
                 static DRIVER: OnceLock<Result<Arc<$backend>, Error>> = OnceLock::new();
                 crate::device(DRIVER.get_or_init(|| <$backend>::open().map(Arc::new)), $name)
             }

@@ -112,6 +112,20 @@ fn all_cases_pass_inside_the_library_on_each_vendors_stand_in() {
 }
 
 #[test]
+fn beside_others_all_cases_pass_on_a_runtime_with_every_fault() {
+    let folder = Folder::new(&[Double::Hip]);
+    let mut command = verify_on(Double::Hip, &folder);
+    command.args(["--backend", "hip", "--json"]).env("DORMANT_DOUBLE_HIP_VERSION", "7.2");
+    command.env(
+        "DORMANT_SIM_FAULTS",
+        "stale_bytes,no_joined_unmap,no_joined_access,early_release_keeps_range,host_access_needed",
+    );
+    let output = command.output().expect("a run");
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(record(&output)["suite"]["alone"], false);
+}
+
+#[test]
 fn a_driver_that_gives_no_memory_back_is_found_out_and_the_case_is_named() {
     let folder = Folder::new(&[Double::Cuda]);
     let mut command = verify_on(Double::Cuda, &folder);
