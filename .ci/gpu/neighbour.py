@@ -1,4 +1,6 @@
-"""Takes and gives back memory of a GPU at random, as another process there would. Until it is ended.
+"""Takes and gives back memory of a GPU at random, as another process there would.
+
+Until it is ended:
 
 python3 neighbour.py [MOST]      MOST: the most GiB that it holds, default 8
 """
