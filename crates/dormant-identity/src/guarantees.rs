@@ -154,12 +154,6 @@ guarantees! {
     ];
 }
 
-/// The guarantee of a name.
-#[must_use]
-pub fn guarantee(name: &str) -> Option<&'static Guarantee> {
-    GUARANTEES.iter().find(|guarantee| guarantee.name == name)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -174,11 +168,5 @@ mod tests {
             assert!(promise.ends_with('.') && !cases.is_empty(), "{name}");
             assert!(names.insert(name), "{name} twice");
         }
-    }
-
-    #[test]
-    fn a_guarantee_is_found_by_its_name() {
-        assert!(guarantee("free-while-paused").is_some());
-        assert!(guarantee("free-while-pausing").is_none());
     }
 }

@@ -2,8 +2,11 @@
 
 use crate::{Guarantee, IDENTITY, text};
 
-/// The owner's name in the note, with its end.
-pub const OWNER: [u8; 8] = *b"dormant\0";
+/// The owner's name in the note. There a zero byte ends it.
+pub const OWNER: &str = "dormant";
+
+/// How long it is with its end, which leaves no room for padding.
+const OWNER_BYTES: usize = OWNER.len() + 1;
 
 /// The note's type: its content is the identity as JSON.
 pub const IDENTITY_TYPE: u32 = 1;
@@ -15,7 +18,7 @@ pub struct Note<const N: usize> {
     owner_bytes: u32,
     content_bytes: u32,
     kind: u32,
-    owner: [u8; 8],
+    owner: [u8; OWNER_BYTES],
     content: [u8; N],
 }
 
@@ -27,7 +30,13 @@ impl<const N: usize> Note<N> {
         assert!(length.next_multiple_of(4) == N, "not the length that `padded` says");
         #[expect(clippy::cast_possible_truncation, reason = "some thousand bytes")]
         let content_bytes = length as u32;
-        Self { owner_bytes: 8, content_bytes, kind: IDENTITY_TYPE, owner: OWNER, content }
+        let mut owner = [0; OWNER_BYTES];
+        let mut at = 0;
+        while at < OWNER.len() {
+            owner[at] = OWNER.as_bytes()[at];
+            at += 1;
+        }
+        Self { owner_bytes: 8, content_bytes, kind: IDENTITY_TYPE, owner, content }
     }
 
     /// The identity as JSON.

@@ -4,17 +4,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use dormant_identity::note::{IDENTITY_TYPE, OWNER};
 use object::elf::{FileHeader64, PT_NOTE};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, FileKind, ReadCache};
 
 use crate::identity::Identity;
-
-/// The owner's name in the note.
-const OWNER: &[u8] = b"dormant";
-
-/// The note's type: its content is the identity as JSON.
-const IDENTITY_TYPE: u32 = 1;
 
 /// More than any linker makes.
 const MOST_SEGMENTS: usize = 1 << 16;
@@ -73,7 +68,7 @@ fn notes(file: &ReadCache<File>) -> Result<Vec<&[u8]>, String> {
         }
         let Some(mut notes) = segment.notes(endian, file).map_err(text)? else { continue };
         while let Some(note) = notes.next().map_err(text)? {
-            if note.name() == OWNER && note.n_type(endian) == IDENTITY_TYPE {
+            if note.name() == OWNER.as_bytes() && note.n_type(endian) == IDENTITY_TYPE {
                 found.push(note.desc());
             }
         }
